@@ -85,7 +85,8 @@ fn joined(found: Vec<Connection>, rows: impl Iterator<Item = (usize, ConnectionR
         of_flow.entry(row.flow.unwrap_or_default()).or_default().push((lane, row));
     }
     let told = found.into_iter().map(|connection| told(connection, &mut of_flow, placed)).collect();
-    let has_ended = |(_, row): &(usize, ConnectionRow)| row.state != ConnectionState::Open;
+    // One that has gone to another lane has its row there.
+    let has_ended = |(_, row): &(usize, ConnectionRow)| !matches!(row.state, ConnectionState::Open | ConnectionState::Moved);
     let left = of_flow.into_values().flatten().filter(has_ended);
     let mut gone: Vec<Gone> = left.map(|(lane, row)| Gone { row, alignment: placed.left(row.flow, lane) }).collect();
     gone.sort_by_key(|gone| (gone.alignment.on_lane, gone.row.number));

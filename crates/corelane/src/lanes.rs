@@ -17,6 +17,7 @@ mod handed;
 #[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
 mod keepsake;
 mod live;
+mod moves;
 pub(crate) mod needs;
 #[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
 mod others;
@@ -51,6 +52,7 @@ pub use ended::Ended;
 #[cfg(feature = "packets")]
 pub use frames::PacketPort;
 pub use live::LiveLimits;
+pub use moves::Moves;
 pub use outside::Outside;
 pub use place::Place;
 pub use plan::lanes_for_this_machine;

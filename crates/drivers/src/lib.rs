@@ -7,6 +7,7 @@ mod answer;
 mod bell;
 mod components;
 mod control;
+mod crossing;
 mod datagrams;
 mod epoll;
 mod errors;
@@ -26,6 +27,7 @@ mod uring;
 mod warm;
 
 pub use bell::EventBell;
+pub use crossing::Crossing;
 pub use epoll::EpollDriver;
 pub use errors::Error;
 pub use needed_calls::probe_file_calls;

@@ -1,6 +1,7 @@
 //! Words: what somebody outside the lanes tells one work of a lane, rarely; each work has a type for them.
 
 use crate::control::Control;
+use corelane_seam::Bell;
 use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -137,7 +138,22 @@ impl<T> Tell<T> {
     }
 }
 
+impl<T> Tell<T> {
+    /// The doorbell of lane `lane`, to wake it without a word.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    pub fn bell(&self, lane: usize) -> Arc<dyn Bell> {
+        self.0.control.bell(lane).clone()
+    }
+}
+
 impl<T> Ear<T> {
+    /// Speaks to the same work, on any lane.
+    pub fn line(&self) -> Tell<T> {
+        Tell(self.line.clone())
+    }
+
     /// All that was said and not heard yet, in order.
     pub fn take(&mut self) -> Drain<'_, T> {
         debug_assert!(self.taken.is_empty(), "a drain leaves nothing");

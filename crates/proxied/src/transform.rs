@@ -35,22 +35,52 @@ impl Transform for Proxied {
         match &mut self.inner {
             _ if !goes_on => Ok(Progress::Idle),
             Some(inner) => inner.pass(passage),
-            None => {
-                let Passage { received, input, output, wire, .. } = passage;
-                input.append(received);
-                wire.append(output);
-                passage.open();
-                if passage.peer_finished {
-                    passage.end_input();
-                }
-                Ok(Progress::Idle)
-            }
+            None => Plain.pass(passage),
         }
     }
 
     /// Behind the header no byte is changed here.
     fn passes_files(&self) -> bool {
         self.inner.as_ref().is_none_or(|inner| inner.passes_files())
+    }
+
+    /// Behind the header there is only what it hands over to, and that goes alone.
+    fn pack(mut self: Box<Self>) -> Result<Box<dyn Transform + Send>, Box<dyn Transform>> {
+        match self.inner.take() {
+            _ if !self.has_header => unreachable!("a connection without its header is in its handshake, and stays"),
+            None => Ok(Box::new(Plain)),
+            Some(inner) => match inner.pack() {
+                Ok(inner) => Ok(inner),
+                Err(inner) => {
+                    self.inner = Some(inner);
+                    Err(self)
+                }
+            },
+        }
+    }
+}
+
+/// Changes nothing.
+struct Plain;
+
+impl Transform for Plain {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        let Passage { received, input, output, wire, .. } = passage;
+        input.append(received);
+        wire.append(output);
+        passage.open();
+        if passage.peer_finished {
+            passage.end_input();
+        }
+        Ok(Progress::Idle)
+    }
+
+    fn passes_files(&self) -> bool {
+        true
+    }
+
+    fn pack(self: Box<Self>) -> Result<Box<dyn Transform + Send>, Box<dyn Transform>> {
+        Ok(self)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::address::Address;
 use crate::bell::Bell;
-use crate::error::Fault;
+use crate::detached::Detached;
+use crate::error::{Fault, Reason};
 use crate::handle::{Handle, Socket};
 use crate::operation::{Bind, Completion, Listen, Op};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -90,6 +91,25 @@ pub trait Driver {
     /// Another process has this listening or datagram socket as well, and goes on with it: from now on nothing is done to it that others would
     /// feel. It refuses nobody, and its close ends it for this lane alone.
     fn leave_behind(&mut self, _socket: Socket) {}
+
+    /// Takes a connection out of this driver, for another one of the program to [adopt](Driver::adopt): it must be at rest, so that a receive without a
+    /// lease ([`StreamOp::Receive`](crate::StreamOp::Receive)) is under way on it and nothing else is. That receive ends with it, and is the one operation
+    /// without a completion. The socket's name is void. What has arrived and was not received goes along.
+    ///
+    /// # Errors
+    /// The connection stays as it is: `Busy` if it is not at rest, a completion of it is still to come, or as many connections are between drivers as may be;
+    /// `Unsupported` where connections cannot leave; others of the system's. `Cancelled` for a void name.
+    fn detach(&mut self, _socket: Socket) -> Result<Detached, Fault> {
+        Err(Fault::of(Reason::Unsupported))
+    }
+
+    /// Takes a connection that another driver of the program has detached, or this one. Nothing is under way on it.
+    ///
+    /// # Errors
+    /// It comes back: `NoDescriptor` where there is no room for it, `Unsupported` if it was detached by a driver of another kind.
+    fn adopt(&mut self, detached: Detached) -> Result<Socket, (Fault, Detached)> {
+        Err((Fault::of(Reason::Unsupported), detached))
+    }
 
     /// The address that a listening or datagram socket has.
     ///

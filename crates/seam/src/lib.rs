@@ -27,6 +27,7 @@ mod builders;
 mod capture;
 mod chain;
 mod datagram;
+mod detached;
 mod driver;
 mod error;
 mod frame;
@@ -58,6 +59,7 @@ pub use datagram::{
     Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains,
     datagram_bytes_max,
 };
+pub use detached::Detached;
 pub use driver::{
     DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, RELEASE_LIMIT, Wait,
 };

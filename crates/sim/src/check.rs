@@ -2,7 +2,7 @@
 //! cross the contract, so a bug of the driver's inside shows here.
 
 use crate::kind::Kind;
-use corelane_seam::{Completion, Handle, Op, Outcome, Socket, mix};
+use corelane_seam::{Completion, Fault, Handle, Op, Outcome, Socket, mix};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -152,6 +152,11 @@ pub enum Violation {
         /// Frames that the port handed over.
         handed_over: u64,
     },
+    /// A connection was detached, and nobody has adopted or closed it.
+    NeverAdopted {
+        /// How many there are.
+        connections: usize,
+    },
     /// The driver slept through its doorbell.
     DoorbellLost {
         /// The lane.
@@ -236,6 +241,9 @@ impl fmt::Display for Violation {
             Self::FrameTwice { interface, index } => write!(f, "interface {interface}: frame {index} was handed over twice"),
             Self::FramesLost { interface, queue, taken_in, handed_over } => {
                 write!(f, "interface {interface}, queue {queue}: {taken_in} frames taken in, {handed_over} handed over")
+            }
+            Self::NeverAdopted { connections } => {
+                write!(f, "{connections} connections are detached from their drivers: adopt or drop them")
             }
             Self::DoorbellLost { lane } => write!(f, "lane {lane}: the driver slept through its doorbell"),
             Self::BytesDiffer { lane, expected, got } => {
@@ -447,6 +455,20 @@ impl Ledger {
         if !completion.released {
             self.unreleased.0.insert(number, ended);
         }
+    }
+
+    /// Operation `number` ends without a completion: its connection is detached.
+    pub(crate) fn forget(&mut self, lane: usize, number: u64) {
+        let handle = self.underway.0.get(&number).map(|underway| underway.handle);
+        match handle {
+            Some(handle) => self.end(number, &Completion::failed(handle, Fault::CANCELLED)),
+            None => self.blame(Violation::EndedTwice { lane, handle: Handle::NOBODY }),
+        }
+    }
+
+    /// Whether so many operations of a socket have not ended, or have not released their memory.
+    pub(crate) fn has_left(&self, lane: usize, socket: Socket, count: u32) -> bool {
+        self.sockets.get(&(lane, socket)).map_or(0, |on_socket| on_socket.left) == count
     }
 
     /// The driver has waited for long enough for the memory of operation `number`, and keeps it: no release comes.

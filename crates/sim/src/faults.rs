@@ -184,7 +184,7 @@ pub enum Planted {
     RepeatedByte,
     /// Received memory stays in use for ever.
     LeakedLease,
-    /// A socket is reported closed, and its descriptor stays open.
+    /// A socket is reported closed, or its connection leaves, and its descriptor stays open.
     LeakedDescriptor,
     /// A frame's memory is declared released while the interface still reads it.
     EarlyFrameRelease,

@@ -3,6 +3,7 @@
 use crate::check::{Ledger, Violation};
 use crate::clock::Clock;
 use crate::driver::SimDriver;
+use crate::driver::leaving::Detachments;
 use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
 use crate::files::Files;
 use crate::lane::{Lane, Trouble};
@@ -78,6 +79,7 @@ impl World {
             far_delay: None,
             disk_is_broken: false,
             lanes: Vec::new(),
+            detached: Detachments::default(),
             peers: Vec::new(),
             notices: Vec::new(),
             turns: 0,
@@ -250,6 +252,7 @@ impl World {
     /// The first breach: every operation ends exactly once, every socket is closed once and after its operations, all
     /// memory is released and unchanged until then, no bell is lost, and bytes are neither made, lost nor changed.
     pub fn check(&self) -> Result<(), Violation> {
+        self.0.borrow_mut().close_dropped();
         self.0.borrow().verdict()
     }
 
@@ -299,6 +302,7 @@ impl State {
 
     /// Everything whose time has come.
     fn let_happen(&mut self) {
+        self.close_dropped();
         (0..self.lanes.len()).for_each(|lane| self.hear(lane));
         while let Some(event) = self.clock.due() {
             self.happen(event);
@@ -373,6 +377,10 @@ impl State {
     fn verdict(&self) -> Result<(), Violation> {
         self.ledger.verdict()?;
         self.wire.verdict()?;
+        match self.net.streams.values().flat_map(|stream| &stream.ends).filter(|end| end.owner == Owner::Detached).count() {
+            0 => {}
+            connections => return Err(Violation::NeverAdopted { connections }),
+        }
         for (index, lane) in self.lanes.iter().enumerate() {
             lane.verdict(index)?;
         }

@@ -11,8 +11,8 @@ use crate::sockets::{self, Batches, Sending};
 use crate::work::Packets;
 use corelane_lane::{Mesh, fenced};
 use corelane_seam::{
-    Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op,
-    Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
+    Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Detached, Driver, DriverCounters, Fault, Handle, Listen,
+    Op, Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
 };
 use std::cell::{Ref, RefCell};
 use std::net::SocketAddr;
@@ -384,6 +384,14 @@ impl<D: Driver> Driver for Stack<D> {
 
     fn lend(&mut self, address: &Address, number: i32, outlives: bool) {
         self.below.lend(address, number, outlives);
+    }
+
+    fn detach(&mut self, socket: Socket) -> Result<Detached, Fault> {
+        if sockets::is_own(socket) { Err(fault::UNSUPPORTED) } else { self.below.detach(socket) }
+    }
+
+    fn adopt(&mut self, detached: Detached) -> Result<Socket, (Fault, Detached)> {
+        self.below.adopt(detached)
     }
 
     fn local_address(&self, socket: Socket) -> Result<Address, Fault> {

@@ -10,6 +10,7 @@ pub(crate) mod found;
 pub(crate) mod input;
 pub(crate) mod machine;
 pub(crate) mod output;
+pub(crate) mod packed;
 pub(crate) mod passage;
 mod ties;
 mod window;

@@ -18,6 +18,7 @@ use crate::words::talk::{Asking, Lost, Origin, Talk};
 use crate::words::ticket::Ticket;
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
+use std::any::Any;
 
 /// A service over connections. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
 ///
@@ -119,6 +120,49 @@ pub trait StreamService: Sized + 'static {
 
     /// The connection has ended. Called once for each session; [`Cx::fault`] says why, if its ending is `Error`.
     fn closed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: Self::Session, _ending: Ending) {}
+
+    /// The connection is idle, and is to go to another lane: its session becomes plain data there and back again ([`StreamService::unpack`]). Nothing that belongs to this lane may be in it: no
+    /// lease, file, ticket or timer. What the service keeps elsewhere under the connection's name ([`Cx::id`]) goes with it or is given up here, because the name is void from then on.
+    /// A session that is `Send` and names nothing of its lane goes as it is:
+    ///
+    /// ```
+    /// # mod corelane { pub mod service { pub use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService}; } }
+    /// # use corelane::service::{Cx, Input, Next, Output, Peer, Silent, StreamService};
+    /// # use std::any::Any;
+    /// # struct Counts;
+    /// # impl StreamService for Counts {
+    /// # type Session = u64;
+    /// # type Talk = Silent;
+    /// # fn open(&mut self, _: &mut Cx<'_>, _: &Peer) -> u64 { 0 }
+    /// # fn receive(&mut self, _: &mut Cx<'_>, _: &mut u64, _: &mut Input, _: &mut Output) -> Next { Next::Continue }
+    /// fn pack(&mut self, _cx: &mut Cx<'_>, session: u64) -> Result<Box<dyn Any + Send>, u64> {
+    ///     Ok(Box::new(session))
+    /// }
+    ///
+    /// fn unpack(&mut self, _cx: &mut Cx<'_>, packed: Box<dyn Any + Send>) -> Result<u64, Box<dyn Any + Send>> {
+    ///     packed.downcast().map(|session| *session)
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The session comes back, and its connection stays on this lane: the default.
+    fn pack(&mut self, _cx: &mut Cx<'_, Self::Talk>, session: Self::Session) -> Result<Box<dyn Any + Send>, Self::Session> {
+        Err(session)
+    }
+
+    /// A connection has come from another lane, with what this service has packed there; or back to this one. It is open, its name is new, and [`StreamService::open`] is not called for it. It
+    /// may go back still: then it is packed again.
+    ///
+    /// # Errors
+    /// What was packed comes back, and so does the connection to the lane that it has left; where that fails as well, it ends. The default.
+    fn unpack(
+        &mut self,
+        _cx: &mut Cx<'_, Self::Talk>,
+        packed: Box<dyn Any + Send>,
+    ) -> Result<Self::Session, Box<dyn Any + Send>> {
+        Err(packed)
+    }
 
     /// An operation that the service started has ended (files, polling, offloaded calls: [`Cx::open_file`] and the like).
     fn completed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _token: u64, _outcome: Outcome) {}

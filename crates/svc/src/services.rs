@@ -7,6 +7,7 @@ mod drain;
 mod fence;
 mod handshakes;
 mod life;
+mod moving;
 mod postal;
 mod relief;
 mod served;
@@ -106,6 +107,7 @@ impl Services {
 
     /// The lane carries out what whoever steers tells it by this ear.
     pub fn set_ear(&mut self, ear: Ear<Steer>) {
+        self.steering.line = Some(ear.line());
         self.steering.ear = Some(ear);
     }
 
@@ -282,7 +284,7 @@ impl Services {
     }
 
     /// In the lane's first turn: tells the services.
-    fn start(&mut self, kit: &mut Kit) {
+    pub(crate) fn start(&mut self, kit: &mut Kit) {
         if std::mem::replace(&mut self.started, true) {
             return;
         }

@@ -81,6 +81,11 @@ impl Tls {
         self.phase == Phase::Open
     }
 
+    /// Whether the handshake is over, and rustls holds nothing for either side.
+    pub(crate) fn rests(&self) -> bool {
+        self.is_open() && self.readable == 0 && !self.rustls.wants_write()
+    }
+
     /// Opens records for the service, in a handshake one; true if it has done its share.
     fn receive(&mut self, passage: &mut Passage<'_>) -> Result<bool, TransformError> {
         self.look_at_first(passage)?;
@@ -246,6 +251,11 @@ impl Transform for Tls {
             self.take_leave(passage);
         }
         Ok(if reads_on || writes_on { Progress::More } else { Progress::Idle })
+    }
+
+    /// rustls keeps nothing that is a lane's, so it goes as it is.
+    fn pack(self: Box<Self>) -> Result<Box<dyn Transform + Send>, Box<dyn Transform>> {
+        if self.rests() { Ok(self) } else { Err(self) }
     }
 }
 

@@ -222,6 +222,10 @@ catalogue! {
         ConnectsFailed "connects_failed" Counter "connections" "Outgoing connections that could not be opened.";
         ConnectsHome "connects_home" Counter "connections" "Outgoing connections, of those for which ports are chosen, whose answers belong to this lane by the table.";
         ConnectsStray "connects_stray" Counter "connections" "Those whose answers belong to another lane: no port that leads here was free.";
+        MovesAway "moves_away" Counter "connections" "Idle connections that have left for another lane, where they go on. Those that came back left as well.";
+        MovesHere "moves_here" Counter "connections" "Idle connections that have come from another lane, or have come back because it had no place for them.";
+        MovesRefused "moves_refused" Counter "connections" "Connections that were to go to another lane and stayed on this one, because they were not idle, could not be packed, or the system kept them; and connections of other lanes that found no place here.";
+        MovesLost "moves_lost" Counter "connections" "Connections on their way to another lane that found a place nowhere: they have ended with an error.";
         ConnectionsOpen "connections_open" Gauge "connections" "Connections that are open now.";
         EndingsCompleted "endings_completed" Counter "connections" "Connections that the service closed and all of whose output left.";
         EndingsEndOfStream "endings_end_of_stream" Counter "connections" "Connections whose peer had finished and had been answered in full.";

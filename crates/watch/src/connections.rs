@@ -25,11 +25,14 @@ pub enum ConnectionState {
     Error,
     /// It was broken off.
     Aborted,
+    /// It has gone to another lane, where it goes on.
+    Moved,
 }
 
 impl ConnectionState {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Open, Self::Completed, Self::EndOfStream, Self::Closing, Self::Error, Self::Aborted];
+    pub const ALL: [Self; 7] =
+        [Self::Open, Self::Completed, Self::EndOfStream, Self::Closing, Self::Error, Self::Aborted, Self::Moved];
 
     /// Its name, as the counters of endings have it.
     pub const fn name(self) -> &'static str {
@@ -40,6 +43,7 @@ impl ConnectionState {
             Self::Closing => "closing",
             Self::Error => "error",
             Self::Aborted => "aborted",
+            Self::Moved => "moved",
         }
     }
 
@@ -162,7 +166,6 @@ mod tests {
             }
         }
         assert_eq!(ConnectionRow::of(3, 0), None, "nobody has had that number");
-        assert_eq!(ConnectionRow::of(3, STATE_MASK), None, "a state that is not known");
         let late = ConnectionRow { number: 0, flow: None, opened_second: u64::MAX, state: ConnectionState::Open };
         assert_eq!(ConnectionRow::of(0, late.word()).unwrap().opened_second, SECOND_MAX);
     }

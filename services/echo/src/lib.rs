@@ -12,6 +12,7 @@ use corelane::{
 };
 use corelane_tls::entry as tls;
 use loops::{Loops, answers_anything};
+use std::any::Any;
 
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;
@@ -85,6 +86,15 @@ impl StreamService for Echo {
             output.forward(input.take_all());
         }
         Next::Continue
+    }
+
+    /// Between two answers nothing is known of a connection.
+    fn pack(&mut self, _cx: &mut Cx<'_>, _session: ()) -> std::result::Result<Box<dyn Any + Send>, ()> {
+        Ok(Box::new(()))
+    }
+
+    fn unpack(&mut self, _cx: &mut Cx<'_>, packed: Box<dyn Any + Send>) -> std::result::Result<(), Box<dyn Any + Send>> {
+        packed.downcast().map(|packed| *packed)
     }
 }
 

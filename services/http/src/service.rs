@@ -13,6 +13,7 @@ use corelane::service::{
 };
 use corelane::{Cx, Next, StreamService, Talk};
 use corelane_wire::http1::Status;
+use std::any::Any;
 use std::rc::Rc;
 
 /// HTTP/1.1 over connections, for one application.
@@ -27,6 +28,9 @@ pub struct Http<A: Application> {
     /// Exchanges that have begun, and were neither answered whole nor told that they are gone.
     pub(crate) exchanges: usize,
 }
+
+/// A session on its way to another lane.
+struct BetweenRequests;
 
 /// One call into the service, but for its input.
 pub(crate) struct Call<'a, 'l, T: Talk> {
@@ -189,6 +193,15 @@ impl<A: Application> StreamService for Http<A> {
     fn handed_over(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, output: &mut Output) {
         session.is_last = true;
         self.desk.note_last_held(cx.id(), session.active.is_none() && output.tickets() == 1);
+    }
+
+    /// Between two requests nothing is known of a connection, unless the next answer is to be its last.
+    fn pack(&mut self, _cx: &mut Cx<'_, A::Talk>, session: Session<A>) -> Result<Box<dyn Any + Send>, Session<A>> {
+        if session.active.is_some() || session.is_last { Err(session) } else { Ok(Box::new(BetweenRequests)) }
+    }
+
+    fn unpack(&mut self, _cx: &mut Cx<'_, A::Talk>, packed: Box<dyn Any + Send>) -> Result<Session<A>, Box<dyn Any + Send>> {
+        packed.downcast().map(|_: Box<BetweenRequests>| Session::new())
     }
 
     fn closed(&mut self, cx: &mut Cx<'_, A::Talk>, session: Session<A>, _ending: Ending) {

@@ -12,6 +12,7 @@ use corelane::service::{
 use corelane::{Address, Cx, Input, Next, Output, Peer, StreamService};
 use corelane_wire::Error;
 use corelane_wire::rpc::{RecordLimits, Records, Step};
+use std::any::Any;
 
 /// Fragments of a record at most. More close the connection (`protocol_errors`): old clients send some 9,000 bytes a fragment.
 pub const FRAGMENTS_MAX: u32 = 512;
@@ -304,6 +305,19 @@ impl<T: Talk, P: Programs<T>> StreamService for Rpc<P, T> {
         let next = self.serve(cx, session, input, output);
         self.dispatcher.desk.seal(&mut To::Stream(output));
         next
+    }
+
+    /// Between two records nothing is kept but how they are found. What the lane remembers of once-only calls stays: who was answered asks for none again.
+    fn pack(&mut self, _cx: &mut Cx<'_, T>, session: Session) -> Result<Box<dyn Any + Send>, Session> {
+        match session {
+            Session { peer, records, joined: None, front: None, whole: None } => Ok(Box::new((peer, records))),
+            session => Err(session),
+        }
+    }
+
+    fn unpack(&mut self, _cx: &mut Cx<'_, T>, packed: Box<dyn Any + Send>) -> Result<Session, Box<dyn Any + Send>> {
+        let (peer, records) = *packed.downcast::<(Address, Records)>()?;
+        Ok(Session { peer, records, joined: None, front: None, whole: None })
     }
 
     fn completed(&mut self, cx: &mut Cx<'_, T>, token: u64, outcome: Outcome) {

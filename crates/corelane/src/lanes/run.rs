@@ -12,6 +12,7 @@ use crate::lanes::ending::{Lives, Waiter};
 use crate::lanes::frames::{self, Homeward, LaneFrames, Packets, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
+use crate::lanes::moves::Moves;
 use crate::lanes::needs;
 use crate::lanes::others::{self, Others};
 use crate::lanes::outside::Outside;
@@ -23,7 +24,7 @@ use crate::lanes::stalls::Stalls;
 use crate::lanes::take_over::{Giver, Passage, Taken};
 use crate::lanes::unbroken::unbroken;
 use crate::lanes::url::Url;
-use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
+use corelane_drivers::{Crossing, EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Order, Report, Tell, Works};
 use corelane_os::claim::claim;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
@@ -57,9 +58,12 @@ pub struct Running {
     exchange: Exchange,
     outside: Outside,
     limits: LiveLimits,
+    moves: Moves,
     threads: Vec<LaneThread<()>>,
     /// The lanes' doorbells, kept so that they are closed in the descriptor table in which they were opened.
     bells: Vec<Arc<EventBell>>,
+    /// By which connections go from one lane's table to another's, kept for the same reason.
+    crossing: Arc<Crossing>,
     waiter: Waiter,
     socket: Option<ControlSocket>,
     /// The Unix sockets that lanes share; their names go with them.
@@ -107,6 +111,7 @@ struct LaneStart {
     sharing: Sharing,
     own_descriptors: bool,
     bell: Arc<EventBell>,
+    crossing: Arc<Crossing>,
     /// Its port, if lanes have the frames of an interface.
     frames: Option<LaneFrames>,
     /// The sockets that another process has handed over, of all lanes, by their numbers in the process's table.
@@ -206,12 +211,14 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     tell_of_table(&page, &steered);
     let rows: Vec<LaneRows> = (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
     let bells = make_bells(cpus.len())?;
+    let crossing = Crossing::shared().map_err(|error| Error::Driver(error.to_string()))?;
     let waiter = waiter(&control)?;
     let passage = Passage::new().map_err(|error| Error::System { what: "joining the lanes' tables (socketpair)", error })?;
     let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
     let offers = lanes.packet.as_ref().zip(packets.as_ref()).map(|(port, placing)| placing.offer(port)).transpose()?;
     let beside = offers.flatten().into_iter().collect();
     let exchange = Exchange::new(&control, settings.channel_messages, waiter.ends().wake().clone());
+    let moves = Moves::new(tell.clone());
     let limits = LiveLimits::new(tell, cpus.len(), &lanes.services);
     let outside = Outside::new(&control, &exchange, waiter.ends(), &lanes.services);
     let mut running = Running {
@@ -226,8 +233,10 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         exchange,
         outside,
         limits,
+        moves,
         threads,
         bells,
+        crossing,
         waiter,
         socket,
         names: Arc::new(Mutex::new(names)),
@@ -304,6 +313,7 @@ impl Running {
                 sharing: Sharing { share_port: self.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
                 own_descriptors: lanes.own_descriptors,
                 bell: self.bells[lane].clone(),
+                crossing: self.crossing.clone(),
                 frames,
                 given: given.clone(),
                 own: Vec::new(),
@@ -320,8 +330,12 @@ impl Running {
             let body = move |pinned: std::io::Result<()>| {
                 report::count_lost();
                 lives.live(lane, &control, || match kind {
-                    DriverKind::Epoll => plan.run(&lives, pinned, EpollDriver::with_bell),
-                    DriverKind::Uring => plan.run(&lives, pinned, UringDriver::with_bell),
+                    DriverKind::Epoll => plan.run(&lives, pinned, |arena, tuning, bell, crossing| {
+                        Ok(EpollDriver::with_bell(arena, tuning, Probes::default(), bell)?.joined(crossing))
+                    }),
+                    DriverKind::Uring => plan.run(&lives, pinned, |arena, tuning, bell, crossing| {
+                        Ok(UringDriver::with_bell(arena, tuning, Probes::default(), bell)?.joined(crossing))
+                    }),
                 });
             };
             spawn(lane, cpu, body).map_err(|error| Error::System { what: "starting a lane's thread", error })
@@ -523,6 +537,11 @@ impl Running {
         self.limits.clone()
     }
 
+    /// Moves idle connections from lane to lane, from other threads.
+    pub fn moves(&self) -> Moves {
+        self.moves.clone()
+    }
+
     /// Has the lanes refuse new connections, answer what was asked, and end.
     pub fn drain(&self) {
         self.control.give(Order::Drain);
@@ -600,7 +619,7 @@ fn opened<'a>(lanes: &'a Lanes, entry: &str, place: &'a Place) -> Option<Opened<
 }
 
 /// Makes a lane's driver on its thread, in its descriptor table.
-type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, corelane_drivers::Error>;
+type MakeDriver<D> = fn(Arena, Tuning, Arc<EventBell>, Arc<Crossing>) -> Result<D, corelane_drivers::Error>;
 
 impl LaneStart {
     /// The life of a lane's thread. The error is the panic that ended it.
@@ -644,7 +663,7 @@ impl LaneStart {
             self.descriptors /= self.control.lanes() as u64;
         }
         let arena = Arena::new(self.settings.memory_bytes)?;
-        let made = make(arena.clone(), self.tuning, Probes::default(), self.bell.clone());
+        let made = make(arena.clone(), self.tuning, self.bell.clone(), self.crossing.clone());
         let driver = made.map_err(|error| Error::Driver(error.to_string()))?;
         Ok((driver, arena))
     }

@@ -13,6 +13,7 @@ mod entries;
 mod examples;
 mod lanes;
 mod lending;
+mod moving;
 #[path = "../orders/mod.rs"]
 mod orders;
 mod outgoing;

@@ -304,6 +304,13 @@ impl<R: Rig> Bench<R> {
         self.sockets.retain(|&known| known != (side, socket));
     }
 
+    /// Takes note that a connection has left with the receive that was under way on it.
+    pub fn leave(&mut self, side: Side, socket: Socket, receive: Handle) {
+        let ended = self.operations.remove(&(side, receive)).expect("it received");
+        assert!(!ended.ended && ended.outcomes.is_empty(), "the receive of one that leaves has brought nothing");
+        self.forget(side, socket);
+    }
+
     pub fn send_trains(&mut self, side: Side, socket: Socket, trains: Trains) -> (u32, u32) {
         match self.run(side, DatagramOp::Send { socket, trains }) {
             Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams, refused, .. }) => {

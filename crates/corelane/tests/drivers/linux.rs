@@ -1,7 +1,7 @@
 //! The rigs of the drivers on Linux, with features of the kernel forced off.
 
 use crate::rig::{Rig, Side};
-use corelane_drivers::{EpollDriver, Probes, UringDriver, tried};
+use corelane_drivers::{Crossing, EpollDriver, Probes, UringDriver, tried};
 use corelane_os::named::NamedSocket;
 use corelane_os::testing::network;
 use corelane_rss::Transport;
@@ -9,6 +9,7 @@ use corelane_seam::{Arena, Driver, FrameMemory, Port, Tuning, Unix};
 use corelane_xdp::tap;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub const NO_GRO: u8 = 1;
 pub const NO_SEGMENT: u8 = 2;
@@ -22,7 +23,7 @@ pub trait Kind: Driver + Sized {
     /// What is of no use to it, as a set of the features above.
     const USELESS: u8;
 
-    fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Self;
+    fn new(arena: Arena, tuning: Tuning, probes: Probes, crossing: Arc<Crossing>) -> Self;
 
     fn probes(&self) -> Probes;
 }
@@ -30,8 +31,8 @@ pub trait Kind: Driver + Sized {
 impl Kind for EpollDriver {
     const USELESS: u8 = NO_NO_IOWAIT;
 
-    fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Self {
-        EpollDriver::new(arena, tuning, probes).unwrap()
+    fn new(arena: Arena, tuning: Tuning, probes: Probes, crossing: Arc<Crossing>) -> Self {
+        EpollDriver::new(arena, tuning, probes).unwrap().joined(crossing)
     }
 
     fn probes(&self) -> Probes {
@@ -42,8 +43,8 @@ impl Kind for EpollDriver {
 impl Kind for UringDriver {
     const USELESS: u8 = NO_PWAIT2;
 
-    fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Self {
-        UringDriver::new(arena, tuning, probes).unwrap()
+    fn new(arena: Arena, tuning: Tuning, probes: Probes, crossing: Arc<Crossing>) -> Self {
+        UringDriver::new(arena, tuning, probes).unwrap().joined(crossing)
     }
 
     fn probes(&self) -> Probes {
@@ -76,7 +77,8 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
 
     fn new(tuning: Tuning, memory: usize) -> Self {
         let arenas = [(); 2].map(|()| Arena::new(memory).unwrap());
-        let drivers = arenas.clone().map(|arena| D::new(arena, tuning, probes(OFF)));
+        let crossing = Crossing::shared().unwrap();
+        let drivers = arenas.clone().map(|arena| D::new(arena, tuning, probes(OFF), crossing.clone()));
         // What is off stays off, and what this kernel lacks is not used.
         let used = tried(probes(OFF | D::USELESS));
         assert!(drivers.iter().all(|driver| driver.probes() == used), "{used:?}");

@@ -10,6 +10,7 @@ mod datagrams;
 mod descriptors;
 mod endings;
 mod files;
+mod leaving;
 mod limits;
 mod linux;
 mod orders;
@@ -80,6 +81,14 @@ macro_rules! suite {
                     a_connect_can_be_cancelled,
                     what_a_work_had_ends_when_it_leaves,
                     a_driver_may_go_with_operations_under_way;
+                leaving:
+                    a_connection_at_rest_goes_to_another_driver_and_loses_nothing,
+                    a_connection_goes_there_and_back_many_times,
+                    bytes_that_have_arrived_go_along_and_so_does_the_end,
+                    a_reset_on_the_way_is_seen_where_it_arrives,
+                    a_connection_that_is_not_at_rest_stays,
+                    a_connection_that_is_dropped_on_its_way_is_closed,
+                    so_many_connections_are_on_their_way_at_once;
                 uncopied:
                     a_large_send_is_released_behind_its_end,
                     a_short_send_is_copied_and_released_at_once,

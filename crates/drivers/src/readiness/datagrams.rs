@@ -36,7 +36,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         };
         self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
         let kind = SocketKind { connected: bind.peer.is_some(), is_unix: bind.address.unix().is_some() };
-        let key = self.adopt(descriptor, EndpointKind::Datagrams(kind))?;
+        let key = self.enter(descriptor, EndpointKind::Datagrams(kind))?;
         self.endpoints.at_mut(key.index).is_lent = is_lent;
         Ok(key.into())
     }

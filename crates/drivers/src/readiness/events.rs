@@ -123,7 +123,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         // SAFETY: the number is only used for the call, which fails where it names nothing; it is not the one that a borrow cannot have.
         let lent = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let copy = fcntl_dupfd_cloexec(lent, 0).map_err(Errno::raw_os_error)?;
-        let key = self.adopt(copy, EndpointKind::Polled(interest)).map_err(|fault| fault.number)?;
+        let key = self.enter(copy, EndpointKind::Polled(interest)).map_err(|fault| fault.number)?;
         self.endpoints.at_mut(key.index).receive_handle = handle;
         self.make_cancellable(handle, key);
         Ok(())

@@ -13,6 +13,7 @@ mod endpoint;
 mod events;
 mod files;
 mod kept;
+mod leaving;
 mod listeners;
 mod opened;
 mod ports;
@@ -29,8 +30,8 @@ use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op, Outcome, Reason, Socket,
-    StreamOutcome, Wait,
+    Address, Bell, Bind, Completion, Detached, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op, Outcome,
+    Reason, Socket, StreamOutcome, Wait,
 };
 use endpoint::{Endpoint, EndpointKind, Listed, Receiving, Sending};
 use source::ReadinessSource;
@@ -271,7 +272,7 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
                     Some(given) => sockets::equip_listener(&given, listen).map(|()| given)?,
                     None => sockets::listen(listen)?,
                 };
-                self.adopt(descriptor, EndpointKind::Listener)?
+                self.enter(descriptor, EndpointKind::Listener)?
             }
         };
         self.note_local(key)?;
@@ -298,6 +299,14 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
             );
             endpoint.outlives = true;
         }
+    }
+
+    fn detach(&mut self, socket: Socket) -> Result<Detached, Fault> {
+        self.let_go(socket.into())
+    }
+
+    fn adopt(&mut self, detached: Detached) -> Result<Socket, (Fault, Detached)> {
+        self.take_over(detached)
     }
 
     fn local_address(&self, socket: Socket) -> Result<Address, Fault> {

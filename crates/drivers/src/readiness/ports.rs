@@ -45,7 +45,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     fn watch_port(&mut self, descriptor: Option<BorrowedFd<'_>>, kind: EndpointKind) -> Result<Option<Key>, Fault> {
         let Some(descriptor) = descriptor else { return Ok(None) };
         let copy = rustix::io::fcntl_dupfd_cloexec(descriptor, 0).map_err(errno::fault_of)?;
-        self.adopt(copy, kind).map(Some)
+        self.enter(copy, kind).map(Some)
     }
 
     fn unwatch_port(&mut self, key: Key) {

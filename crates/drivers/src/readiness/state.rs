@@ -7,6 +7,7 @@ use super::opened::Ports;
 use super::source::{BELL, ReadinessSource};
 use super::watched::Watches;
 use crate::bell::EventBell;
+use crate::crossing::Crossing;
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::errors::Error;
 use crate::needed_calls::probe_socket_calls;
@@ -80,6 +81,8 @@ pub struct ReadinessDriver<S: ReadinessSource> {
     pub(super) probes: Probes,
     pub(super) source: S,
     pub(super) bell: Arc<EventBell>,
+    /// By which connections leave for other drivers of the program, and come; none where they stay.
+    pub(super) crossing: Option<Arc<Crossing>>,
     pub(super) endpoints: Slab<Endpoint>,
     pub(super) held: Slab<Held>,
     pub(super) ready: List,
@@ -136,6 +139,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             source,
             helpers: Helpers::new(bell.clone(), tuning.offload_max, tuning.offload_threads),
             bell,
+            crossing: None,
             endpoints: Slab::roomy(),
             held: Slab::new(),
             ready: List::new(Listed::Ready),
@@ -164,13 +168,20 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         })
     }
 
+    /// The same driver, whose connections can go to the others that have this crossing, and come from them.
+    #[must_use]
+    pub fn joined(mut self, crossing: Arc<Crossing>) -> Self {
+        self.crossing = Some(crossing);
+        self
+    }
+
     /// What this driver uses of the kernel.
     pub fn probes(&self) -> Probes {
         self.probes
     }
 
     /// Takes a descriptor into the table and has its edges reported.
-    pub(super) fn adopt(&mut self, descriptor: OwnedFd, kind: EndpointKind) -> Result<Key, Fault> {
+    pub(super) fn enter(&mut self, descriptor: OwnedFd, kind: EndpointKind) -> Result<Key, Fault> {
         let key = self.endpoints.insert(Endpoint::new(descriptor, kind));
         self.watch(key).map(|()| key).inspect_err(|_| drop(self.endpoints.remove(key)))
     }

@@ -58,7 +58,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     ) -> Result<(), Fault> {
         let socket = sockets::connecting(to, from, options)?;
         sockets::connect(socket.as_fd(), to)?;
-        let key = self.adopt(socket, EndpointKind::Connecting)?;
+        let key = self.enter(socket, EndpointKind::Connecting)?;
         self.endpoints.at_mut(key.index).receive_handle = handle;
         self.make_cancellable(handle, key);
         Ok(())

@@ -40,7 +40,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         }
         let notices = match self.watches.notices {
             Some(notices) => notices,
-            None => self.adopt(watches::open()?, EndpointKind::Notices)?,
+            None => self.enter(watches::open()?, EndpointKind::Notices)?,
         };
         self.watches.notices = Some(notices);
         self.counters.calls_work += 1;

@@ -4,6 +4,7 @@ mod bind;
 mod datagrams;
 mod descriptors;
 mod hand_over;
+pub(crate) mod leaving;
 mod ports;
 mod releases;
 mod sockets;
@@ -19,7 +20,7 @@ use crate::lane::{Lane, Sleep, Trouble};
 use crate::log::{Detail, Site};
 use crate::net::connect::Opener;
 use crate::state::{Event, State, World};
-use corelane_seam::{Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Socket, Wait};
+use corelane_seam::{Address, Bell, Bind, Completion, Detached, Driver, DriverCounters, Fault, Handle, Listen, Op, Socket, Wait};
 use descriptors::BAD_DESCRIPTOR;
 use ports::Ports;
 use std::panic::resume_unwind;
@@ -96,6 +97,14 @@ impl Driver for SimDriver {
     fn leave_behind(&mut self, socket: Socket) {
         let is_connection = matches!(self.world.0.borrow().lanes[self.lane].sockets.peek(socket), Some(Body::Stream(_)));
         assert!(!is_connection, "what others go on with is no connection");
+    }
+
+    fn detach(&mut self, socket: Socket) -> Result<Detached, Fault> {
+        self.world.0.borrow_mut().detach(self.lane, socket)
+    }
+
+    fn adopt(&mut self, detached: Detached) -> Result<Socket, (Fault, Detached)> {
+        self.world.0.borrow_mut().adopt(self.lane, detached)
     }
 
     fn local_address(&self, socket: Socket) -> Result<Address, Fault> {

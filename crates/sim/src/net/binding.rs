@@ -13,6 +13,8 @@ pub(crate) enum Owner {
     Peer(usize),
     /// A connection that its end does not know yet: opening, or waiting to be accepted.
     Waiting,
+    /// A connection that its lane's driver has detached, and none has adopted yet.
+    Detached,
     /// Closed at this end.
     Gone,
 }

@@ -6,6 +6,7 @@ pub(crate) use lanes::entry;
 
 use crate::check::{Asked, Ledger};
 use crate::clock::Clock;
+use crate::driver::leaving::Detachments;
 use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
 use crate::files::Files;
 use crate::lane::{FileWork, Lane, Stop};
@@ -152,6 +153,8 @@ pub(crate) struct State {
     /// Nothing is read from the disk, and nothing written.
     pub(crate) disk_is_broken: bool,
     pub(crate) lanes: Vec<Lane>,
+    /// Connections that no driver has, and which of them were dropped, on whatever thread.
+    pub(crate) detached: Detachments,
     pub(crate) peers: Vec<PeerState>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) turns: u64,

@@ -98,7 +98,7 @@ impl State {
         match self.net.ports.get(&name).map(|port| port.owner) {
             Some(Owner::Lane(lane, socket)) => self.wake_socket(lane, socket),
             Some(Owner::Peer(peer)) => self.notify(peer),
-            Some(Owner::Waiting | Owner::Gone) | None => {}
+            Some(Owner::Waiting | Owner::Detached | Owner::Gone) | None => {}
         }
     }
 }

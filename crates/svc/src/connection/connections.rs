@@ -5,7 +5,7 @@ use crate::connection::found::{Agenda, Found};
 use crate::state::ServiceState;
 use crate::state::accounts::{Accounts, PeerKey};
 use crate::words::class;
-use crate::words::names::ConnectionId;
+use crate::words::names::{ConnectionId, Peer};
 use crate::words::transform::Transform;
 use corelane_lane::Kit;
 use corelane_seam::share::Share;
@@ -122,8 +122,19 @@ impl Connections {
         connection: Connection,
         arena: &Arena,
     ) -> u32 {
-        assert!(connection.session.is_none() && connection.timers.is_empty(), "what a connection has it gets once it is there");
         assert!(self.has_room(&states[connection.service() as usize]), "who is admitted has room");
+        self.readmit(states, agenda, connection, arena)
+    }
+
+    /// The same for one that was admitted before it was to leave, and comes back: so many more than may be as can be on their way.
+    pub(crate) fn readmit(
+        &mut self,
+        states: &mut [ServiceState],
+        agenda: &mut Agenda,
+        connection: Connection,
+        arena: &Arena,
+    ) -> u32 {
+        assert!(connection.session.is_none() && connection.timers.is_empty(), "what a connection has it gets once it is there");
         let index = self.entries.insert(connection).index;
         let connection = self.there(index);
         let state = &mut states[connection.service() as usize];
@@ -159,18 +170,34 @@ impl Connections {
         arena: &Arena,
     ) -> Option<Box<Box<dyn Transform>>> {
         // Asked for by its last completion.
-        let mut connection = self.entries.remove_at(index);
+        let mut connection = self.remove(states, agenda, index, arena);
         assert!(connection.machine.has_ended(), "a connection goes behind its end: {:?}", connection.machine);
-        assert!(connection.session.is_none() && !self.has_session(index), "a session outlives its connection");
-        assert!(connection.timers.is_empty(), "a timer outlives its connection");
+        assert!(connection.timer.is_none(), "no deadline comes for what is gone");
         if let Some(busy) = connection.busy.take() {
             agenda.recycle(busy);
         }
-        assert!(connection.timer.is_none(), "no deadline comes for what is gone");
+        connection.transform.take()
+    }
+
+    /// Removes a connection that leaves for another lane, or has found no place on this one; returns its two ends, and since when nothing was asked of it.
+    pub(crate) fn depart(&mut self, states: &mut [ServiceState], agenda: &mut Agenda, index: u32, kit: &mut Kit) -> (Peer, u64) {
+        let mut connection = self.remove(states, agenda, index, &kit.arena);
+        assert!(connection.is_empty() && !connection.machine.has_ended(), "what leaves is packed, and has not ended");
+        if let Some(timer) = connection.timer.take() {
+            kit.stop_timer(timer);
+        }
+        agenda.tell_left(index);
+        (connection.peer, connection.active_at)
+    }
+
+    fn remove(&mut self, states: &mut [ServiceState], agenda: &mut Agenda, index: u32, arena: &Arena) -> Connection {
+        let connection = self.entries.remove_at(index);
+        assert!(connection.session.is_none() && !self.has_session(index), "a session outlives its connection");
+        assert!(connection.timers.is_empty(), "a timer outlives its connection");
         let is_accepted = !connection.machine.is_outgoing();
         let peer = agenda.memory.accounts.close(arena, connection.peer(), is_accepted, connection.payer);
         states[connection.service() as usize].closed(is_accepted.then_some(peer));
-        connection.transform.take()
+        connection
     }
 
     /// Closes a socket that never became a connection.

@@ -86,7 +86,7 @@ impl Connection {
         Self::new(peer, service, Machine::opening(), now)
     }
 
-    fn new(peer: Peer, service: u16, machine: Machine, now: u64) -> Self {
+    pub(super) fn new(peer: Peer, service: u16, machine: Machine, now: u64) -> Self {
         Self {
             socket: None,
             peer,

@@ -14,7 +14,7 @@ use crate::words::names::{ConnectionId, Ending};
 use crate::words::ticket::LostTickets;
 use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Handle, Payer};
-use corelane_watch::{ConnectionRows, ServiceCounter};
+use corelane_watch::{ConnectionRows, ConnectionState, ServiceCounter};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A connection that is there.
@@ -273,6 +273,13 @@ impl Agenda {
     pub(crate) fn tell_ending(&self, number: u32, ending: Ending) {
         if let Some(rows) = &self.rows {
             rows.end(number, ending.state());
+        }
+    }
+
+    /// Tells them of one that has gone to another lane.
+    pub(crate) fn tell_left(&self, number: u32) {
+        if let Some(rows) = &self.rows {
+            rows.end(number, ConnectionState::Moved);
         }
     }
 

@@ -252,6 +252,12 @@ impl Machine {
         Self { phase: Phase::Open, origin: Origin::Accepted(draining), ..Self::opening() }
     }
 
+    /// A connection that was idle on another lane, where it was accepted, perhaps with a transform before it.
+    pub(crate) fn arrived(is_veiled: bool) -> Self {
+        let veil = if is_veiled { Veil::Speaks } else { Veil::None };
+        Self { veil, ..Self::accepted(false) }
+    }
+
     /// A connection that is being opened.
     pub(crate) fn opening() -> Self {
         Self {
@@ -398,6 +404,22 @@ impl Machine {
     pub(crate) fn is_at_rest(&self) -> bool {
         let is_served = self.phase == Phase::Open && self.stream == Stream::Flows && !self.at_work && !self.is_to_finish_half();
         is_served && self.is_receiving() && self.draining() == Draining::No
+    }
+
+    /// Whether it drains.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining() != Draining::No
+    }
+
+    /// Whether one of its sides has finished, or is to.
+    pub(crate) fn has_half(&self) -> bool {
+        self.input_has_ended() || self.peer_has_finished() || self.speech != Speech::GoesOn
+    }
+
+    /// Whether it may leave its lane: only the peer's next move is awaited, and [what arrives](Machine::arrived) on the other lane is all that there is to be said of it.
+    pub(crate) fn may_leave(&self) -> bool {
+        let is_whole = !self.has_half() && matches!(self.veil, Veil::None | Veil::Speaks);
+        self.is_at_rest() && is_whole && !self.is_outgoing() && self.sends == 0 && self.unreleased == 0
     }
 
     /// An outgoing connection is open.

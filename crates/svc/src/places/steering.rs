@@ -1,11 +1,14 @@
 //! How a lane is steered: what registers its sockets as they open, what it is told, and where it stands on its way out.
 
+use crate::connection::packed::{Journey, Packed};
 use crate::limits::{Limits, SECOND};
 use crate::places::TransportAddress;
 use crate::state::ServiceState;
 use crate::words::class;
 use crate::words::error::Error;
-use corelane_lane::{Ear, Kit};
+use crate::words::names::Peer;
+use crate::words::stays::Stays;
+use corelane_lane::{Ear, Kit, Tell};
 use corelane_rss::Table;
 use corelane_seam::{Driver, Handle, Op, Socket};
 use corelane_watch::{LaneCounter, ServiceCounter};
@@ -82,8 +85,22 @@ pub enum Command {
     Limits(Arc<[Limits]>),
     /// Show each socket at which services are served and flows come.
     Show(Visit),
+    /// Send idle connections to another lane, as many as may be on their way at once.
+    Move(Move),
+    /// Serve a connection that has left another lane, or was to, and comes back.
+    Arrive(Box<Packed>),
     /// Another process has all these sockets as well: leave them to it. What was accepted lives on, and nobody is refused.
     HandOver,
+}
+
+/// Which connections go to another lane. Both are called on the lane that they are on, for each connection at the most once.
+pub struct Move {
+    /// The lane that they go to.
+    pub to: usize,
+    /// Whether a connection with these two ends is to go.
+    pub choose: Box<dyn FnMut(&Peer) -> bool + Send>,
+    /// Is told of each that was chosen and stays, and why. One that is `Busy` may go later.
+    pub stays: Box<dyn FnMut(&Peer, Stays) + Send>,
 }
 
 /// Is shown a lane's sockets, on the lane's own thread: their numbers mean nothing elsewhere.
@@ -102,12 +119,16 @@ pub(crate) struct Steering {
     pub(crate) selection: Option<Box<dyn Selection>>,
     /// Where whoever steers is heard; none where nobody does.
     pub(crate) ear: Option<Ear<Steer>>,
+    /// How this lane speaks to others about that; none where nobody does.
+    pub(crate) line: Option<Tell<Steer>>,
     /// The lane is leaving: whom that is told, and since when.
     leaving: Option<(Reply, u64)>,
     /// A timer runs at whose end the counts of the selection are read.
     counts_are_due: bool,
     /// Strays when the counts were last read.
     strays_seen: u64,
+    /// Counts connections of this lane that are on their way to another one: each has a copy.
+    under_way: Arc<()>,
 }
 
 impl Steering {
@@ -135,6 +156,31 @@ impl Steering {
         // What is served over frames, or simulated, is no socket of the system's: the system chooses nothing there, and its packets follow the table
         // by themselves.
         open.try_for_each(|(place, socket)| driver.descriptor(socket).map_or(Ok(()), |found| call(selection, place, found)))
+    }
+
+    /// One more connection of this lane, of the number `from`, is on its way to another.
+    pub(crate) fn begin_journey(&self, from: usize) -> Journey {
+        // reason: who tells a connection to go speaks by this line.
+        let line = self.line.as_ref().expect("a lane that is told to send connections has a line");
+        Journey::begin(&self.under_way, line.bell(from))
+    }
+
+    /// Sends a connection to another lane.
+    ///
+    /// # Errors
+    /// It comes back: nobody is there, or too much waits there to be heard.
+    pub(crate) fn send(&self, to: usize, packed: Box<Packed>) -> Result<(), Box<Packed>> {
+        let Some(line) = &self.line else { return Err(packed) };
+        let word = Steer { command: Command::Arrive(packed), reply: Box::new(|_| ()) };
+        line.tell(to, word).map_err(|unheard| match unheard.word.command {
+            Command::Arrive(packed) => packed,
+            _ => unreachable!("what is refused comes back"),
+        })
+    }
+
+    /// Whether none of this lane's connections is on its way.
+    pub(crate) fn has_none_under_way(&self) -> bool {
+        Arc::strong_count(&self.under_way) == 1
     }
 
     /// Whether the lane is leaving.

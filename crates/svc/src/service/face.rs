@@ -52,6 +52,16 @@ pub(crate) trait StreamFace: AnyFace {
     fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32>;
     fn call(&mut self, site: &mut Site<'_>, session: u32, call: Callback, input: &mut Input, output: &mut Output) -> Next;
     fn closed(&mut self, site: &mut Site<'_>, session: u32, ending: Ending);
+    /// Takes a session out, as plain data.
+    ///
+    /// # Errors
+    /// Its place, which may be another one: the service does not pack it.
+    fn pack(&mut self, site: &mut Site<'_>, session: u32) -> Result<Box<dyn Any + Send>, u32>;
+    /// Makes a session of what was packed on another lane; returns its place.
+    ///
+    /// # Errors
+    /// It comes back: the service has not packed it.
+    fn unpack(&mut self, site: &mut Site<'_>, packed: Box<dyn Any + Send>) -> Result<u32, Box<dyn Any + Send>>;
     /// The transform of a connection, if it is to have one.
     fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>>;
     /// This makes them for the connections for which none that was added before does.
@@ -238,6 +248,17 @@ impl<S: StreamService> StreamFace for Sessions<S> {
     fn closed(&mut self, site: &mut Site<'_>, session: u32, ending: Ending) {
         let session = self.sessions.remove_at(session);
         self.service.closed(&mut site.with(&mut self.post), session, ending);
+    }
+
+    fn pack(&mut self, site: &mut Site<'_>, session: u32) -> Result<Box<dyn Any + Send>, u32> {
+        let session = self.sessions.remove_at(session);
+        let packed = self.service.pack(&mut site.with(&mut self.post), session);
+        packed.map_err(|session| self.sessions.insert(session).index)
+    }
+
+    fn unpack(&mut self, site: &mut Site<'_>, packed: Box<dyn Any + Send>) -> Result<u32, Box<dyn Any + Send>> {
+        let session = self.service.unpack(&mut site.with(&mut self.post), packed)?;
+        Ok(self.sessions.insert(session).index)
     }
 
     fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>> {

@@ -169,6 +169,11 @@ impl Services {
         let LaneTable { connections, services, agenda, .. } = &mut self.served.table;
         let transform = connections.dismiss(services, agenda, index, &kit.arena);
         self.served.table.discard(kit, service, transform);
+        self.fill_place(kit, service);
+    }
+
+    /// One of the service's connections is gone: others may take its place.
+    pub(crate) fn fill_place(&mut self, kit: &mut Kit, service: u16) {
         self.served.table.accept_again(kit);
         self.admit_waiting(kit, service);
         self.admit_others(kit, service);

@@ -83,6 +83,7 @@ impl Services {
         self.served.table.has_no_connections()
             && is_over
             && !self.owes_any(kit)
+            && (self.drain_is_over || self.steering.has_none_under_way())
             && (self.drain_is_over || self.served.post_is_quiet())
     }
 
@@ -100,7 +101,7 @@ impl Services {
 
 impl Served {
     /// What is readable now is still served; nothing that comes later is.
-    fn drain_connection(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32) {
+    pub(crate) fn drain_connection(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32) {
         let mut found = self.table.there(index);
         let machine = found.connection.machine();
         let (is_outgoing, serves) = (machine.is_outgoing(), machine.serves_input());

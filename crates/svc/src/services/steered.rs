@@ -50,6 +50,8 @@ impl Services {
                 reply(Ok(()));
             }
             Command::Show(visit) => reply(self.show(driver, visit)),
+            Command::Move(which) => reply(self.send_away(kit, driver, which)),
+            Command::Arrive(packed) => self.arrive(kit, driver, packed),
             Command::HandOver => self.leave_behind(kit, driver, reply),
         }
     }

@@ -43,6 +43,11 @@ pub enum Error {
     NotOverDatagrams,
     /// The lane drains or is leaving: it is too late for a new datagram socket, or for a change of lanes.
     Draining,
+    /// Connections cannot go to a lane that is not there, or that they are on.
+    NoSuchLane {
+        /// Its number.
+        lane: usize,
+    },
     /// The connection is at its bound of timers.
     TimersFull {
         /// The bound.
@@ -115,6 +120,12 @@ impl fmt::Display for Error {
             Self::Draining => f.write_str(
                 "the lane drains or is leaving and opens no more sockets: stop as well, or ask again when it has left",
             ),
+            Self::NoSuchLane { lane } => {
+                write!(
+                    f,
+                    "no connection can go to lane {lane}, which is not there, or is the one that it is on: name another lane"
+                )
+            }
             Self::TimersFull { timers } => {
                 write!(f, "the connection has {timers} timers, its bound (timers_per_connection_max): stop some first")
             }

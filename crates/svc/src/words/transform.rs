@@ -46,7 +46,7 @@ pub const PASS_BYTES: usize = 64 << 10;
 /// Changes the bytes of one connection in both directions.
 ///
 /// A panic in a call ends the connection as aborted, is counted and named; the lane lives on.
-pub trait Transform {
+pub trait Transform: Whole {
     /// Moves what it can, [`PASS_BYTES`] or a step of a handshake at the most, and leaves the rest in its chain.
     ///
     /// # Errors
@@ -58,6 +58,26 @@ pub trait Transform {
     /// Otherwise they are read before, piece by piece, and come as bytes in memory.
     fn passes_files(&self) -> bool {
         false
+    }
+
+    /// The transform of an idle connection, for another lane, where it goes on. Its state goes with it whole, if no other value of this lane can reach it.
+    ///
+    /// # Errors
+    /// It comes back, and its connection stays on this lane: the default.
+    fn pack(self: Box<Self>) -> Result<Box<dyn Transform + Send>, Box<dyn Transform>> {
+        Err(self.whole())
+    }
+}
+
+/// A transform in the box in which its lane keeps it.
+#[doc(hidden)] // Each transform is one; so a default can give back what it was given.
+pub trait Whole {
+    fn whole(self: Box<Self>) -> Box<dyn Transform>;
+}
+
+impl<T: Transform + 'static> Whole for T {
+    fn whole(self: Box<Self>) -> Box<dyn Transform> {
+        self
     }
 }
 

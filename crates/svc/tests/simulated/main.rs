@@ -24,6 +24,7 @@ mod limits;
 mod look_ups;
 mod memory;
 mod mines;
+mod moving;
 mod neighbours;
 mod outgoing;
 mod own;

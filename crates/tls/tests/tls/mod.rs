@@ -4,4 +4,5 @@ mod authority;
 mod client;
 mod files;
 mod foreign;
+mod moving;
 mod server;

@@ -151,9 +151,11 @@ enum Event {
     Refuse,
     /// Its service has said all.
     SayNoMore,
+    /// It has gone to another lane.
+    Moved,
 }
 
-const EVENTS: [Event; 38] = [
+const EVENTS: [Event; 39] = [
     Event::Opened,
     Event::Received(0),
     Event::Received(1),
@@ -192,6 +194,7 @@ const EVENTS: [Event; 38] = [
     Event::PassOnCut,
     Event::Refuse,
     Event::SayNoMore,
+    Event::Moved,
 ];
 
 /// So many unreleased sends the visit of all states meets.
@@ -314,6 +317,11 @@ impl History {
             Event::PassOnCut => self.ended.is_none(),
             Event::Refuse => self.passes(),
             Event::SayNoMore => !(self.is_past() || self.never_opens()),
+            // Whatever it has been through, nothing of that is left to be known of it.
+            Event::Moved => {
+                let new = Self::begun(true, false, Draining::No);
+                *self == Self { receives: true, veiled: self.veiled, is_shaken: self.veiled, ..new }
+            }
         }
     }
 
@@ -346,6 +354,7 @@ impl History {
                 (self.refused, self.closes, self.is_at_work) = (true, Some(Ending::Aborted), false);
             }
             Event::SayNoMore => self.says_no_more |= self.closes.is_none(),
+            Event::Moved => self.receives = false,
             Event::Drain(_) if self.is_in_handshake() => self.draining = Draining::First,
             Event::Drain(bytes) => (self.draining, self.receives_before) = (Draining::Bytes(bytes as u32), self.receives),
             Event::Served if self.draining == Draining::First => self.draining = Draining::Rest,
@@ -410,6 +419,7 @@ impl State {
             Event::PassOnCut => machine.pass_on_cut(),
             Event::Refuse => machine.refuse(),
             Event::SayNoMore => machine.say_no_more(),
+            Event::Moved => *machine = Machine::arrived(history.veiled),
         }
         history.note(event);
         self
@@ -450,6 +460,7 @@ impl State {
     /// What shows of the machine is what has happened.
     fn agrees(&self) {
         let Self { machine, history } = self;
+        assert_eq!(machine.may_leave(), history.admits(Event::Moved), "it may leave its lane when it rests: {self:?}");
         let phase = match history {
             History { ended: Some(_), .. } => Phase::Ended,
             History { lingers: true, .. } => Phase::Lingering,

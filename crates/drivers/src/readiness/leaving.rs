@@ -1,0 +1,61 @@
+//! Connections that leave for another driver of the program, and come from one.
+
+use super::endpoint::{Endpoint, EndpointKind, Receiving, Sending};
+use super::kept::KeptSends;
+use super::source::{Copies, ReadinessSource};
+use super::state::ReadinessDriver;
+use crate::crossing::Berthed;
+use crate::notices::Notices;
+use corelane_seam::slab::Key;
+use corelane_seam::{Detached, Fault, Reason, Socket};
+
+/// A connection on its way between two drivers.
+struct OnItsWay {
+    berthed: Berthed,
+    /// How its sends were numbered, if it has sent without copying, and whether it never does: the numbers are the socket's, so they go on.
+    uncopied: Option<(Notices, bool)>,
+}
+
+impl<S: ReadinessSource> ReadinessDriver<S> {
+    /// Puts a connection at rest on its way.
+    pub(super) fn let_go(&mut self, key: Key) -> Result<Detached, Fault> {
+        let endpoint = self.endpoints.get(key).ok_or(Fault::CANCELLED)?;
+        assert!(endpoint.kind == EndpointKind::Stream, "only a connection goes to another driver");
+        let is_read = |kept: &KeptSends| !kept.sends.is_empty();
+        let at_rest = endpoint.receiving == Receiving::Bytes && endpoint.sending == Sending::Nothing;
+        if !at_rest || self.kept.get(&key.bits()).is_some_and(is_read) {
+            return Err(Fault::of(Reason::Busy));
+        }
+        let crossing = self.crossing.as_ref().ok_or(Fault::of(Reason::Unsupported))?;
+        let berthed = crossing.put(&endpoint.descriptor)?;
+        self.counters.calls_work += 1;
+        self.leave_list(key);
+        let kept = self.kept.remove(&key.bits());
+        let endpoint = self.endpoints.remove_at(key.index);
+        if endpoint.is_watched {
+            // The connection stays open, so its watching does not end with this descriptor.
+            self.source.close(key.bits(), endpoint.descriptor, Copies::Others);
+        }
+        let uncopied = kept.map(|kept| (kept.notices, kept.is_refused));
+        Ok(Detached::new(OnItsWay { berthed, uncopied }))
+    }
+
+    /// Takes a connection that was on its way.
+    pub(super) fn take_over(&mut self, detached: Detached) -> Result<Socket, (Fault, Detached)> {
+        let OnItsWay { berthed, uncopied } =
+            detached.known_by().map_err(|detached| (Fault::of(Reason::Unsupported), detached))?;
+        self.counters.calls_work += 1;
+        let descriptor = match berthed.take() {
+            Ok(descriptor) => descriptor,
+            Err((fault, berthed)) => return Err((fault, Detached::new(OnItsWay { berthed, uncopied }))),
+        };
+        let mut endpoint = Endpoint::new(descriptor, EndpointKind::Stream);
+        // What has come meanwhile makes no edge here: so the first receive looks.
+        endpoint.mark_news();
+        let key = self.endpoints.insert(endpoint);
+        if let Some((notices, is_refused)) = uncopied {
+            self.kept.insert(key.bits(), KeptSends { notices, is_refused, ..KeptSends::default() });
+        }
+        Ok(key.into())
+    }
+}
