@@ -33,7 +33,9 @@ use super::tables::{self, number};
 use flooded::{Flooded, Target};
 
 const CELL: &str = "flood";
-/// Datagrams a second that are offered, before as many as can be.
+/// The highest offer by the most that was answered of the others: a little more than the bar asks for.
+const HIGHEST_BY_PEAK: f64 = 11.0;
+/// Datagrams a second that are offered, before the highest.
 const OFFERS: [f64; 8] = [10e3, 25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
 /// How long a flood lasts before it is looked at.
 const BEFORE: Duration = Duration::from_millis(150);
@@ -65,6 +67,8 @@ pub struct Step {
 pub struct Curve {
     /// By offer, the highest last.
     pub steps: Vec<Step>,
+    /// The highest offer once more, to a port that nobody has: all that it costs is the network's, and others have what is left to them.
+    pub unanswered: Step,
     /// A service on the same lane over the kernel's sockets, under the highest offer: the 99th percentile of its answers in milliseconds, and requests
     /// without an answer. None where there is no such service.
     pub beside: Option<[f64; 2]>,
@@ -118,18 +122,22 @@ impl Arguments {
         Rounds::take(CELL, who.clone(), extent.rounds, interrupt, |place| {
             let target = Target::new(who[place], stage)?;
             let window = extent.timing.window;
-            let steps: Vec<Step> = OFFERS.map(Some).into_iter().chain([None]).map(|offer| step(&target, offer, window)).collect::<Result<_>>()?;
-            Ok(Curve { steps, beside: target.beside(&stage.corelane, window)? })
+            let mut steps: Vec<Step> = OFFERS.map(|offer| step(&target, true, offer, window)).into_iter().collect::<Result<_>>()?;
+            let peak = steps.iter().map(|step| step.answered_per_s).fold(0.0, f64::max);
+            let highest = HIGHEST_BY_PEAK * peak.max(OFFERS[0]);
+            steps.push(step(&target, true, highest, window)?);
+            let unanswered = step(&target, false, highest, window)?;
+            Ok(Curve { steps, unanswered, beside: target.beside(&stage.corelane, highest, window)? })
         })
     }
 }
 
-/// Offers so many a second, or as many as can be; what is seen begins a while after the flood and ends before it, so that all of it is of the flood.
-fn step(target: &Target, offer: Option<f64>, window: Duration) -> Result<Step> {
+/// Offers so many a second; what is seen begins a while after the flood and ends before it, so that all of it is of the flood.
+fn step(target: &Target, to_echo: bool, offer: f64, window: Duration) -> Result<Step> {
     let (goes_on, begun) = (AtomicBool::new(true), Instant::now());
     thread::scope(|scope| {
         let flood = scope.spawn(|| {
-            let sent = target.emit(offer, &|| goes_on.load(Ordering::Relaxed))?;
+            let sent = target.emit(to_echo, Some(offer), &|| goes_on.load(Ordering::Relaxed))?;
             Ok::<_, anyhow::Error>(sent as f64 / begun.elapsed().as_secs_f64())
         });
         let seen = || Ok::<_, anyhow::Error>((Instant::now(), target.answers()?, target.user_ns()?));
@@ -162,7 +170,7 @@ fn judge_one(curves: &Curves, who: Flooded, user_frac: u32) -> [Option<Verdict>;
         let values = curves.values(who, |one| one.beside.map_or(f64::NAN, |beside| beside[place]))?;
         values.iter().all(|value| value.is_finite()).then(|| Verdict::of_rounds(CELL, format!("{who}: {what}"), &values, bar))?
     };
-    let points = |one: &Curve| (one.highest().others.unwrap_or(f64::NAN) - f64::from(user_frac)).abs();
+    let points = |one: &Curve| (one.unanswered.others.unwrap_or(f64::NAN) - f64::from(user_frac)).abs();
     [
         of("answered of the highest offer / of the best", &|one| one.highest().answered_per_s / one.peak(), GOODPUT),
         of("highest offer / most answered", &|one| one.highest().offered_per_s / one.peak(), HIGHEST),
@@ -176,8 +184,9 @@ fn judge_one(curves: &Curves, who: Flooded, user_frac: u32) -> [Option<Verdict>;
 fn table(curves: &Curves) -> String {
     let mut rows = Vec::new();
     for &who in &curves.who {
-        for step in 0..=OFFERS.len() {
-            let middle = |of: fn(&Step) -> f64, digits| number(curves.median(who, |one| of(&one.steps[step])), digits);
+        for step in 0..=OFFERS.len() + 1 {
+            let seen = |one: &Curve| one.steps.get(step).copied().unwrap_or(one.unanswered);
+            let middle = |of: fn(&Step) -> f64, digits| number(curves.median(who, |one| of(&seen(one))), digits);
             let last = step == OFFERS.len();
             let beside = |place: usize| {
                 let middle = last.then(|| curves.median(who, |one| one.beside.map_or(f64::NAN, |beside| beside[place])));
@@ -194,5 +203,6 @@ fn table(curves: &Curves) -> String {
             ]);
         }
     }
-    format!("{CELL}, {} B, {} rounds\n{}", flooded::BYTES, curves.rounds.len(), tables::table(&rows))
+    let note = "others: services, tasks and other programs; computing: what computes without end among them; the last row of each: to a port that nobody has";
+    format!("{CELL}, {} B, {} rounds; {note}\n{}", flooded::BYTES, curves.rounds.len(), tables::table(&rows))
 }

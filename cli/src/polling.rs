@@ -1,5 +1,7 @@
 //! `corelane polling`: shows and changes how much of their time the packet lanes of a running process give to packets.
 
+mod tune;
+
 use crate::exit::Late;
 use crate::print::print;
 use crate::rss::page;
@@ -12,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ const WINDOW: Duration = Duration::from_millis(250);
 /// Shows how much of their time the lanes of a running process give to packets (`serve --packet eth1,..,poll`), or changes it on all of them
 ///
 /// The knobs and variables have the names that FreeBSD gives them (polling(4), kern.polling.*). Shares are those of a quarter of a second from now on. A change is in force
-/// when it is printed, and lasts as long as the process. docs/polling.md says what each knob does.
+/// when it is printed, and lasts as long as the process. docs/flood.md says what each knob does.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The process; need not be named where only one serves
@@ -33,6 +36,11 @@ pub struct Arguments {
     /// other_programs=0|1 (whether other programs of the lanes' CPUs have a part in the user fraction).
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     changes: Vec<Change>,
+    /// Find the knobs that carry most, by trying for a minute at most; services keep N per cent at least, or what is set
+    ///
+    /// Each setting that is tried is in force on all lanes for a second or more, so do it under load. The best stays.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, conflicts_with = "json", value_parser = clap::value_parser!(u32).range(..=99))]
+    tune: Option<Option<u32>>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -40,22 +48,86 @@ pub struct Arguments {
 
 /// Has the process carry it out, and prints what is set and what comes of it.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let page = page(arguments.pid)?;
-    for &wanted in &arguments.changes {
-        dispatch::change(&page.path, dispatch::Change::Polling(wanted)).map_err(|error| match error {
-            ControlError::Refused { .. } | ControlError::Request { .. } => anyhow!("--set {wanted}: {error}"),
-            error => Late::of("asking process", format!("{}: {error}", page.process.pid)).into(),
-        })?;
+    let page = Page::of(arguments.pid)?;
+    arguments.changes.iter().try_for_each(|wanted| change(&page, *wanted))?;
+    if let Some(least) = arguments.tune {
+        let Some(shown) = page.shown()? else { return Err(page.polls_nothing()) };
+        let least = least.or_else(|| shown.user_frac());
+        tune::run(&page, least, &mut |line| print(line))?;
     }
-    let reader = Reader::open(&page.path)?;
-    let look = || reader.snapshot(corelane::now().nanoseconds());
-    let before = look();
-    sleep(WINDOW);
-    let now = look();
-    let shown = Shown::of(&now, &now.since(&before)?);
-    let none = || anyhow!("no lane of process {} polls: start it with `serve --packet INTERFACE,..,poll`", page.process.pid);
-    let shown = shown.ok_or_else(none)?;
-    print(if arguments.json { serde_json::to_string_pretty(&shown)? } else { shown.text() }.trim_end())
+    if let Some(shown) = page.shown()? {
+        return print(if arguments.json { serde_json::to_string_pretty(&shown)? } else { shown.text() }.trim_end());
+    }
+    // Threads that receive beside lanes are no lane's, and stand in no page.
+    let threads = dispatch::polled(&page.path).map_err(|error| page.said(error))?;
+    let user_frac = threads.ok_or_else(|| page.polls_nothing())?;
+    print(&match arguments.json {
+        true => serde_json::to_string_pretty(&serde_json::json!({ "settings": { "user_frac": user_frac }, "lanes": [] }))?,
+        false => format!("user_frac {user_frac}, of threads that receive beside lanes"),
+    })
+}
+
+/// The process that is asked, and its counters.
+struct Page {
+    path: PathBuf,
+    pid: u32,
+    reader: Reader,
+}
+
+impl Page {
+    fn of(pid: Option<u32>) -> Result<Self> {
+        let page = page(pid)?;
+        Ok(Self { reader: Reader::open(&page.path)?, pid: page.process.pid, path: page.path })
+    }
+
+    fn look(&self) -> Snapshot {
+        self.reader.snapshot(corelane::now().nanoseconds())
+    }
+
+    /// What is set, and how lanes spend a while from now on; none where no lane polls.
+    fn shown(&self) -> Result<Option<Shown>> {
+        let before = self.look();
+        if polling_of(&before).next().is_none() {
+            return Ok(None);
+        }
+        sleep(WINDOW);
+        let now = self.look();
+        Ok(Shown::of(&now, &now.since(&before)?))
+    }
+
+    fn polls_nothing(&self) -> anyhow::Error {
+        anyhow!("nothing polls in process {}: start it with `--packet INTERFACE,..,poll` or `--receive-threads`", self.pid)
+    }
+
+    fn said(&self, error: ControlError) -> anyhow::Error {
+        match error {
+            ControlError::Refused { .. } | ControlError::Request { .. } => anyhow!(error),
+            error => Late::of("asking process", format!("{}: {error}", self.pid)).into(),
+        }
+    }
+}
+
+/// Puts one thing in force.
+fn change(page: &Page, wanted: Change) -> Result<()> {
+    let done = dispatch::change(&page.path, dispatch::Change::Polling(wanted));
+    done.map_err(|error| page.said(error).context(format!("--set {wanted}")))
+}
+
+/// A line on how much of their time lanes give to packets; none where none polls.
+pub fn words(snapshot: &Snapshot) -> Option<String> {
+    let polled: Vec<LanePolling> = polling_of(snapshot).collect();
+    let first = polled.first()?;
+    let shares = polled.iter().filter_map(|one| snapshot.network_share(snapshot.lanes.get(one.lane)?));
+    let (least, most) = shares.fold((f64::MAX, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)));
+    let took = match polled.len() {
+        // Without a span nothing is known of shares.
+        _ if least > most => String::new(),
+        1 => format!("packets took {:.0}% of its time, ", most * 100.0),
+        lanes => format!("packets took {:.0} to {:.0}% of {lanes} lanes' time, ", least * 100.0, most * 100.0),
+    };
+    let burst = polled.iter().map(|one| one.variables.burst).max().unwrap_or_default();
+    let Settings { controller, knobs, .. } = first.settings;
+    Some(format!("polling ({}): {took}user_frac {}, burst {burst}", controller.name(), knobs.user_frac))
 }
 
 /// What is set, and what comes of it on each lane.
@@ -92,6 +164,10 @@ impl Shown {
         // All lanes are told the same.
         let settings = set(&polled.first()?.settings);
         Some(Self { settings, lanes: polled.iter().map(|one| Row::of(one, span)).collect() })
+    }
+
+    fn user_frac(&self) -> Option<u32> {
+        self.settings.get(Knob::UserFrac.name()).and_then(Value::as_u64).and_then(|value| value.try_into().ok())
     }
 
     fn text(&self) -> String {

@@ -23,6 +23,8 @@ pub const BYTES: usize = 64;
 /// Where the service beside listens, and the requests a second that it is asked for: less than its share of the lane.
 const BESIDE_PORT: u16 = PORT + 1;
 const BESIDE_RATE: u32 = 500;
+/// Where nobody listens.
+const CLOSED_PORT: u16 = PORT + 2;
 /// How long an echo may take until it answers.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 
@@ -104,6 +106,8 @@ pub struct Target {
     page: Option<Reader>,
     counting: Counting,
     emitter: Emitter,
+    /// To a port that nobody has.
+    closed: Emitter,
     wire: Wire,
 }
 
@@ -124,8 +128,9 @@ impl Target {
         }
         let server = start(who, &stage.corelane, &wire)?;
         receive(who, &wire)?;
-        let emitter = Emitter::new(&wire, who.address(), BYTES)?;
-        let target = Self { who, page: page_of(who, &server)?, server, spinner: None, counting, emitter, wire };
+        let [emitter, closed] = [(); 2].map(|()| Emitter::new(&wire, who.address(), BYTES));
+        let (emitter, closed) = (emitter?, closed?.at_port(CLOSED_PORT));
+        let target = Self { who, page: page_of(who, &server)?, server, spinner: None, counting, emitter, closed, wire };
         target.await_answer()?;
         let is_computing = matches!(who, Flooded::Computing(_));
         let spinner = (!is_computing).then(|| spin(&target.wire)).transpose()?;
@@ -175,19 +180,21 @@ impl Target {
         })
     }
 
-    /// Puts frames on the wire as long as is said; returns how many.
-    pub fn emit(&self, offer: Option<f64>, goes_on: &(dyn Fn() -> bool + Sync)) -> Result<u64> {
-        self.emitter.emit(&self.wire, offer, goes_on)
+    /// Puts frames on the wire as long as is said, for the echo or for a port that nobody has; returns how many.
+    pub fn emit(&self, to_echo: bool, offer: Option<f64>, goes_on: &(dyn Fn() -> bool + Sync)) -> Result<u64> {
+        if to_echo { &self.emitter } else { &self.closed }.emit(&self.wire, offer, goes_on)
     }
 
-    /// Asks the service on the same lane while the flood is at its highest: its 99th percentile in milliseconds, and requests without an answer.
-    pub fn beside(&self, corelane: &Path, window: Duration) -> Result<Option<[f64; 2]>> {
+    /// Asks the service on the same lane while so much is offered: its 99th percentile in milliseconds, and requests without an answer.
+    pub fn beside(&self, corelane: &Path, offer: f64, window: Duration) -> Result<Option<[f64; 2]>> {
         if matches!(self.who, Flooded::Computing(_)) {
             return Ok(None);
         }
         let url = format!("tcp://{}:{BESIDE_PORT}", End::Far.address());
         let window = window.max(Duration::from_secs(1));
-        let report = ask_beside(&self.wire, corelane, &url, BESIDE_RATE, window, |runs| self.emit(None, runs).map(drop))?;
+        let report = ask_beside(&self.wire, corelane, &url, BESIDE_RATE, window, |runs| {
+            self.emit(true, Some(offer), runs).map(drop)
+        })?;
         let p99_us = report.latency_us.get("99").copied().context("the generator tells no 99th percentile")?;
         Ok(Some([p99_us / 1e3, report.errors.values().sum::<u64>() as f64]))
     }

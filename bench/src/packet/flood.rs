@@ -41,6 +41,9 @@ const BYTES: usize = 64;
 const OFFERS: [f64; 6] = [50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
 /// Frames that a program sees in one call, which takes the kernel some 20 ms to begin, and then 100 ns and more for each: what is not due is dropped.
 const FRAMES: u32 = 1 << 20;
+/// The same where so many a second are offered that most are due: the pause between two calls is to be a small part.
+const FRAMES_OF_MANY: u32 = 1 << 22;
+const MANY: f64 = 1e6;
 /// The port of the socket service on the same lane, and the requests a second that it is asked for: less than its share of the lane.
 const BESIDE_PORT: u16 = programs::PORT + 1;
 const BESIDE_RATE: u32 = 2_000;
@@ -120,13 +123,20 @@ impl Emitter {
         Ok(Self { flood: Flood::new(interface)?, frame })
     }
 
+    /// The same to another port.
+    pub fn at_port(mut self, port: u16) -> Self {
+        programs::set_port(&mut self.frame, port);
+        self
+    }
+
     /// Puts frames on the wire as long as is said, so many a second or as many as can be; returns how many. Everything else on this thread's CPU comes before it.
     pub fn emit(&self, wire: &Wire, offer: Option<f64>, goes_on: impl Fn() -> bool + Sync) -> Result<u64> {
         wire.inside(End::Near, || {
             yields(gettid().as_raw().unsigned_abs())?;
             self.flood.begin(offer)?;
+            let frames = if offer.is_none_or(|rate| rate > MANY) { FRAMES_OF_MANY } else { FRAMES };
             while goes_on() {
-                self.flood.emit(&self.frame, FRAMES)?;
+                self.flood.emit(&self.frame, frames)?;
             }
             self.flood.sent()
         })

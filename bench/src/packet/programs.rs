@@ -221,6 +221,12 @@ pub fn frame(macs: [[u8; 6]; 2], addresses: [Ipv4Addr; 2], bytes: usize) -> Vec<
     frame
 }
 
+/// Has a frame of a flood go to another port.
+pub fn set_port(frame: &mut [u8], port: u16) {
+    let place = at::DESTINATION_PORT as usize;
+    frame[place..place + 2].copy_from_slice(&port.to_be_bytes());
+}
+
 /// Goes on with a datagram of IPv4 without options whose port at `place` is the service's, its start in R2; else to `other`.
 fn datagram(a: &mut Assembler, place: i16, other: Label) {
     a.load(Width::Four, R2, R1, CONTEXT_DATA);

@@ -25,6 +25,7 @@ mod packet_kernel;
 mod packet_link;
 mod packet_ports;
 mod plan;
+mod polling;
 mod profile;
 mod proxied;
 mod receiving;

@@ -47,7 +47,7 @@ pub fn can_run(test: &str) -> bool {
 const POLLING: &str = "va,ip=10.9.0.2/24,ip=fd09::2/64,poll";
 
 /// Starts a server at the near end, under `command`, and asks it from the far end.
-fn echoes(driver: Driver, test: &str, command: &str, port: &str) -> Option<Server> {
+pub fn echoes(driver: Driver, test: &str, command: &str, port: &str) -> Option<Server> {
     if !can_run(&driver.case(test)) {
         return None;
     }
@@ -167,7 +167,7 @@ fn f_08_the_kernels_own_vxlan_is_opened(driver: Driver) {
 }
 
 /// Whether a datagram of the kernel at the far end comes back within that time.
-fn comes_back(pid: u32, from: &str, patience: Duration) -> bool {
+pub fn comes_back(pid: u32, from: &str, patience: Duration) -> bool {
     in_network_of(pid, || {
         let socket = UdpSocket::bind(from).unwrap();
         socket.connect("10.9.0.2:60007").unwrap();

@@ -42,7 +42,7 @@ pub mod packets {
 #[cfg(feature = "packets")]
 pub mod polling {
     pub use corelane_isr::polling::{
-        Change, ChangeError, Controller, HZ, Knob, KnobError, Knobs, Settings, Variables,
+        Change, ChangeError, Controller, HZ, Knob, KnobError, Knobs, Settings, Variables, tune,
     };
     pub use corelane_stack::{LanePolling, polling_of};
 }

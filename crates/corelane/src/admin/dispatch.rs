@@ -98,6 +98,17 @@ pub fn change(page: &Path, change: Change) -> Result<(), ControlError> {
     control_client::ask(page, &change.to_string(), PATIENCE).map(drop)
 }
 
+/// The user fraction of threads that receive beside the lanes of a process (`receive_threads`), in per cent; none where there are none.
+///
+/// # Errors
+/// As [`change`].
+pub fn polled(page: &Path) -> Result<Option<u32>, ControlError> {
+    Ok(control_client::ask(page, POLLED, PATIENCE)?.parse().ok())
+}
+
+/// What asks for it.
+pub(crate) const POLLED: &str = "packets polling";
+
 fn name(number: Number) -> &'static str {
     let found = PROTOCOLS.iter().find(|(_, known)| *known == number);
     // A number that no lane has is refused by its name.

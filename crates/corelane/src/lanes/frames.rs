@@ -274,13 +274,16 @@ impl Placing {
 }
 
 /// The rank of a lane that leaves other programs their time by sleeping: it is run as soon as it wakes, and they have all the rest.
-const FOREMOST: Scheduling = Scheduling::nice(-20);
+const FOREMOST: Scheduling = Scheduling::fifo(1);
 
 /// How long lanes may take to put a change in force: each does it in its next turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Carries out a request of [`dispatch`], on all lanes of a process that may have none.
 pub(crate) fn change(lanes: Option<&Placing>, receiving: Option<&UserFraction>, request: &str) -> Result<String, String> {
+    if request == dispatch::POLLED {
+        return Ok(receiving.map_or_else(String::new, |receiving| receiving.get().to_string()));
+    }
     let change: dispatch::Change = request.parse()?;
     match change.into() {
         Asked::Policy(policy) => {
@@ -298,7 +301,7 @@ fn change_polling(
 ) -> Result<String, String> {
     let polling = lanes.and_then(|lanes| Some((lanes, lanes.polling.as_ref()?)));
     if polling.is_none() && receiving.is_none() {
-        return Err("nothing here polls: start it with `--packet INTERFACE,..,poll` or `--receive-threads`".to_owned());
+        return Err("nothing polls here: start it with `--packet INTERFACE,..,poll` or `--receive-threads`".to_owned());
     }
     let told = polling.map(|(lanes, settings)| lanes.change_settings(settings, change)).transpose()?;
     match (receiving, change) {

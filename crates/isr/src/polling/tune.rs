@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It climbs: from the best settings that are known it changes one [`Dimension`] by a step, on and on while that helps, then the next. What is to be tuned is handed in,
-//! so it serves the original's knobs ([`original`]) and others alike.
+//! so it serves the original's knobs ([`original`]), those by the clock ([`timed`]) and others alike.
 //!
 //! What limits is looked at first: where the network takes all that the programs' share leaves, that share, if it may be smaller; and a bound of the burst is not tried where the
 //! burst does not come near it.
@@ -24,6 +24,7 @@ mod dimension;
 mod measured;
 mod moves;
 pub mod original;
+pub mod timed;
 mod words;
 
 pub use dimension::{Bears, Dimension, Settings, Way};

@@ -2,7 +2,7 @@
 
 use super::sample::{Sample, microseconds};
 use corelane::admin::watch::{
-    ConnectionRow, ConnectionState, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot,
+    ConnectionRow, ConnectionState, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, PacketCounter, ServiceCounter, ServiceSnapshot,
     Snapshot,
 };
 use corelane::admin::wrong::{Finding, Grade, findings};
@@ -40,6 +40,9 @@ struct Lane {
     state: &'static str,
     /// Shares of the last second: worked, looked for work in vain, slept.
     shares: Option<[f64; 3]>,
+    /// The share that packets took, of a lane that polls, and its burst.
+    network: Option<f64>,
+    burst: Option<u64>,
     requests: f64,
     open: u64,
     strays: f64,
@@ -108,6 +111,8 @@ impl Lane {
             cpu: lane.name.cpu,
             state: lane.state().map_or("unknown", LaneState::name),
             shares: snapshot.shares(lane).map(|shares| [shares.productive, shares.empty, shares.asleep]),
+            network: snapshot.network_share(lane),
+            burst: lane.packets.as_ref().map(|packets| packets.values.get(PacketCounter::PollingBurst)).filter(|burst| *burst > 0),
             requests: rate(ServiceCounter::Requests),
             open: lane.all(ServiceCounter::ConnectionsOpen),
             strays: rate(ServiceCounter::Strays),

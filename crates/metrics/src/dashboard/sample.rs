@@ -1,6 +1,6 @@
 //! One second, as the graphs need it.
 
-use corelane::admin::watch::{Histogram, LaneHistogram, ServiceCounter, Snapshot};
+use corelane::admin::watch::{Histogram, LaneHistogram, PacketCounter, ServiceCounter, Snapshot};
 use serde::Serialize;
 
 /// One second, as the graphs need it. In the page's script the fields are numbered in this order.
@@ -19,13 +19,30 @@ pub(super) struct Sample(
     f64,
     /// The share of their time in which the lanes worked.
     f64,
+    /// The same for packets, of lanes that poll, and the greatest burst.
+    Option<f64>,
+    Option<u64>,
+    /// What is set of polling: `polling_controller`, `polling_hz`, `polling_user_frac`, `polling_burst_max`, `polling_each_burst`.
+    Option<[u64; 5]>,
 );
+
+/// What is set of polling, in its order.
+const KNOBS: [PacketCounter; 5] = [
+    PacketCounter::PollingController,
+    PacketCounter::PollingHz,
+    PacketCounter::PollingUserFrac,
+    PacketCounter::PollingBurstMax,
+    PacketCounter::PollingEachBurst,
+];
 
 pub(super) fn sample(since: &Snapshot, unix_milliseconds: u64) -> Sample {
     let all = |counter| since.services.iter().fold(0, |sum: u64, one| sum.saturating_add(one.values.get(counter)));
     let rate = |counter| since.per_second(all(counter)).unwrap_or(0.0);
     let requests = since.histogram(LaneHistogram::RequestNanoseconds);
     let worked: f64 = since.lanes.iter().filter_map(|lane| since.shares(lane)).map(|shares| shares.productive).sum();
+    let network: Vec<f64> = since.lanes.iter().filter_map(|lane| since.network_share(lane)).collect();
+    let polls = !network.is_empty();
+    let packets = |counter| since.lanes.iter().filter_map(move |lane| Some(lane.packets.as_ref()?.values.get(counter))).max();
     Sample(
         unix_milliseconds,
         rate(ServiceCounter::Requests),
@@ -34,6 +51,10 @@ pub(super) fn sample(since: &Snapshot, unix_milliseconds: u64) -> Sample {
         microseconds(&requests, 990),
         rate(ServiceCounter::Strays),
         worked / since.lanes.len().max(1) as f64,
+        polls.then(|| network.iter().sum::<f64>() / network.len() as f64),
+        packets(PacketCounter::PollingBurst).filter(|_| polls),
+        // All lanes are told the same.
+        polls.then(|| KNOBS.map(|knob| packets(knob).unwrap_or_default())),
     )
 }
 

@@ -11,6 +11,7 @@ mod lanes;
 mod link;
 mod order;
 mod pieces;
+mod polling;
 mod presence;
 mod program;
 mod refusals;

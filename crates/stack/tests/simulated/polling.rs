@@ -1,0 +1,75 @@
+//! Polling on a stack, in virtual time: how many packets a tick handles, and that nothing is handled between ticks.
+
+use crate::alone::Alone;
+use crate::frames::{STACK, TEST, udp_in};
+use corelane_isr::polling::{Change, Controller, Knob, Settings};
+use corelane_seam::Wait;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Ticks a second, and how many microseconds one takes.
+const HZ: i64 = 100;
+const TICK_US: u64 = 10_000;
+
+fn original(changes: &[Change]) -> Settings {
+    let mut settings = Settings::DEFAULT;
+    for change in [&[Change::Controller(Controller::Original), Change::Hz(HZ)], changes].concat() {
+        settings.change(change).unwrap();
+    }
+    settings
+}
+
+/// Frames that the stack handles in each of so many ticks, if so many come in each.
+fn handled(alone: &mut Alone, ticks: usize, come: usize) -> Vec<u64> {
+    let (mac, to) = (alone.mac(), SocketAddr::new(STACK.into(), 9));
+    let from = SocketAddr::new(TEST.into(), 4000);
+    let count = |alone: &Alone| alone.stack.counts().frames_in;
+    (0..ticks)
+        .map(|_| {
+            let before = count(alone);
+            for number in 0..come {
+                alone.test.send(&udp_in(mac, from, to, &[7; 64], 1472, number as u16)[0]);
+            }
+            for _ in 0..20 {
+                alone.world.pass(Duration::from_micros(TICK_US / 20));
+                alone.stack.collect(Wait::No, 64, &mut alone.completions);
+            }
+            count(alone) - before
+        })
+        .collect()
+}
+
+#[test]
+fn d_04_d_07_a_tick_handles_its_burst_and_no_more() {
+    let mut alone = Alone::with(|settings| settings.with_polling(original(&[Change::Knob(Knob::BurstMax, 12)])));
+    let each = handled(&mut alone, 40, 40);
+    // In virtual time nothing takes any: the burst grows by one a tick, from 5 to its bound.
+    assert!(each[..10].windows(2).all(|two| two[1] >= two[0]), "{each:?}");
+    assert!(each.iter().all(|handled| *handled <= 12), "hz * burst_max at the most: {each:?}");
+    assert!(each[20..].iter().all(|handled| *handled == 12), "{each:?}");
+}
+
+#[test]
+fn what_comes_between_ticks_waits_for_the_next() {
+    let mut alone = Alone::with(|settings| settings.with_polling(original(&[])));
+    handled(&mut alone, 3, 0);
+    let (mac, to) = (alone.mac(), SocketAddr::new(STACK.into(), 9));
+    let before = alone.stack.counts().frames_in;
+    alone.test.send(&udp_in(mac, SocketAddr::new(TEST.into(), 4000), to, &[7; 64], 1472, 1)[0]);
+    let mut waited = 0;
+    while alone.stack.counts().frames_in == before {
+        alone.world.pass(Duration::from_micros(100));
+        alone.stack.collect(Wait::No, 64, &mut alone.completions);
+        waited += 100;
+        assert!(waited <= 2 * TICK_US, "the next tick brings it");
+    }
+    assert!(waited > 1_000, "{waited} us: it came between two ticks");
+}
+
+#[test]
+fn packets_that_cost_nothing_are_never_held_by_the_clock() {
+    let mut alone = Alone::with(|settings| settings.with_polling(Settings::DEFAULT));
+    let each = handled(&mut alone, 10, 40);
+    assert_eq!(each.iter().sum::<u64>(), 400, "{each:?}");
+    assert!(!corelane_seam::Driver::outranks_tasks(&alone.stack), "nothing waits, so tasks run");
+}
