@@ -197,7 +197,9 @@ impl<D: Driver> Stack<D> {
     }
 
     fn ask_of_ports(&mut self) {
-        let (wants_close, frames) = (self.beside.borrow().wants_close(), self.polling.frames());
+        // What came before it was asked for counts as well.
+        let frames = self.polling.frames().saturating_sub(self.handled);
+        let wants_close = self.beside.borrow().wants_close();
         for (number, gate) in self.gates.iter_mut().enumerate() {
             if wants_close {
                 gate.close();
@@ -291,7 +293,7 @@ impl<D: Driver> Stack<D> {
         self.look();
         let ended = self.polling.asks_for_time(self.handled).then(|| self.below.now());
         let are_left = self.gates.iter().any(Gate::has_frames) || self.net.has_queued(&self.beside.borrow());
-        let goes_on = self.polling.end(ended, self.handled, are_left);
+        let goes_on = self.polling.end(ended, std::mem::take(&mut self.handled), are_left);
         self.hand_over(at_most.saturating_sub(completions.len() - start + self.done.len()));
         self.ask_of_ports();
         self.note_to_work();

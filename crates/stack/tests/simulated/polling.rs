@@ -3,7 +3,7 @@
 use crate::alone::Alone;
 use crate::frames::{STACK, TEST, udp_in};
 use corelane_isr::polling::{Change, Controller, Knob, Settings};
-use corelane_seam::Wait;
+use corelane_seam::{Driver, Wait};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ fn handled(alone: &mut Alone, ticks: usize, come: usize) -> Vec<u64> {
 #[test]
 fn d_04_d_07_a_tick_handles_its_burst_and_no_more() {
     let mut alone = Alone::with(|settings| settings.with_polling(original(&[Change::Knob(Knob::BurstMax, 12)])));
+    // The first look may be at two ticks.
+    handled(&mut alone, 1, 0);
     let each = handled(&mut alone, 40, 40);
     // In virtual time nothing takes any: the burst grows by one a tick, from 5 to its bound.
     assert!(each[..10].windows(2).all(|two| two[1] >= two[0]), "{each:?}");
@@ -71,5 +73,5 @@ fn packets_that_cost_nothing_are_never_held_by_the_clock() {
     let mut alone = Alone::with(|settings| settings.with_polling(Settings::DEFAULT));
     let each = handled(&mut alone, 10, 40);
     assert_eq!(each.iter().sum::<u64>(), 400, "{each:?}");
-    assert!(!corelane_seam::Driver::outranks_tasks(&alone.stack), "nothing waits, so tasks run");
+    assert!(!alone.stack.outranks_tasks(), "nothing waits, so tasks run");
 }
