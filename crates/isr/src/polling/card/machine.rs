@@ -4,7 +4,7 @@ use super::traffic::Traffic;
 
 /// Rules that a frame visits in the list as it was: 4 for each of 40 VLANs. Published.
 pub const RULES_FLAT: u32 = 160;
-/// The same after the first use of `skipto`. Fitted: its gain was published, and with the tree's rules it would be four times that.
+/// The same after the first use of `skipto`. Fitted: its gain was published, and with the tree's number of rules it would be several times that.
 pub const RULES_SKIPTO: u32 = 135;
 /// The same after the list had been rewritten as a tree. Published.
 pub const RULES_TREE: u32 = 50;

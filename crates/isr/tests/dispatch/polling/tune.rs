@@ -175,6 +175,7 @@ fn the_share_that_is_asked_for_holds_from_the_start() {
         Seen { goodput: u64::from(value("poll_us")) * 1000, user_share, ..BUSY }
     });
     assert_eq!(least, 60);
+    assert!(!tuner.lines().iter().any(|line| line.contains("counts as it is now")), "{:?}", tuner.lines());
     assert_eq!(best.to_string(), "poll_us 100, user_share 60", "{:?}", tuner.lines());
 }
 
