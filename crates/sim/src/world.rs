@@ -3,11 +3,11 @@
 use crate::check::{Ledger, Violation};
 use crate::clock::Clock;
 use crate::driver::SimDriver;
-use crate::driver::leaving::Detachments;
 use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
 use crate::files::Files;
 use crate::lane::{Lane, Trouble};
 use crate::log::{Detail, Log, Site};
+use crate::net::detached::Detachments;
 use crate::net::streams::imbalance;
 use crate::net::{Network, Owner};
 use crate::peers::{DatagramPeer, Peer};

@@ -1,57 +1,12 @@
 //! Connections that leave for another driver of the world, and come from one.
 
-use crate::check::{Tally, Violation};
+use crate::check::Violation;
 use crate::lane::sockets::{Body, StreamSocket};
 use crate::log::{Detail, Site};
 use crate::net::Owner;
+use crate::net::detached::{OnItsWay, StreamEnd};
 use crate::state::State;
 use corelane_seam::{Detached, Fault, Handle, Reason, Socket};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// How many may be on their way at once, as on the real drivers.
-const ON_THEIR_WAY_MAX: usize = 8;
-
-/// An end of a connection, and what the lanes that had it were told of its bytes.
-#[derive(Clone, Copy)]
-struct StreamEnd {
-    stream: u64,
-    side: usize,
-    claimed: u64,
-    given: Tally,
-}
-
-/// Ends that were dropped while no driver had them, on whatever thread: the world closes them when it goes on.
-#[derive(Clone, Default)]
-pub(crate) struct Detachments(Arc<Mutex<Vec<StreamEnd>>>);
-
-impl Detachments {
-    fn add(&self, end: StreamEnd) {
-        // What a panic left behind is whole: nothing is changed in two steps.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(end);
-    }
-
-    fn take(&self) -> Vec<StreamEnd> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Ends that are on their way: each has a copy of this.
-    fn on_their_way(&self) -> usize {
-        Arc::strong_count(&self.0) - 1
-    }
-}
-
-/// An end on its way between two drivers. Dropping it closes it.
-struct OnItsWay {
-    /// None once a driver has it.
-    end: Option<StreamEnd>,
-    dropped: Detachments,
-}
-
-impl Drop for OnItsWay {
-    fn drop(&mut self) {
-        self.end.take().into_iter().for_each(|end| self.dropped.add(end));
-    }
-}
 
 impl State {
     /// Puts a connection at rest on its way.
@@ -62,7 +17,7 @@ impl State {
         };
         let receiving = at.receive.as_ref().filter(|receiving| receiving.into.is_none()).map(|receiving| receiving.asked.number);
         let is_alone = at.send.is_none() && self.ledger.has_left(lane, socket, 1);
-        let has_room = self.detached.on_their_way() < ON_THEIR_WAY_MAX;
+        let has_room = self.detached.has_room();
         let Some(number) = receiving.filter(|_| is_alone && has_room) else { return Err(Fault::of(Reason::Busy)) };
         let &StreamSocket { stream, side, claimed, given, .. } = at;
         self.ledger.forget(lane, number);
@@ -70,19 +25,17 @@ impl State {
         self.lanes[lane].sockets.remove(socket);
         self.net.held(stream).ends[side].owner = Owner::Detached;
         self.log.note(self.clock.now(), Site::Lane(lane), "detaches", Detail::Amount(stream));
-        let end = Some(StreamEnd { stream, side, claimed, given });
-        Ok(Detached::new(OnItsWay { end, dropped: self.detached.clone() }))
+        Ok(Detached::new(self.detached.begin(StreamEnd { stream, side, claimed, given })))
     }
 
     /// Takes a connection that was on its way.
     pub(super) fn adopt(&mut self, lane: usize, detached: Detached) -> Result<Socket, (Fault, Detached)> {
-        let mut on_its_way: OnItsWay = detached.known_by().map_err(|detached| (Fault::of(Reason::Unsupported), detached))?;
+        let on_its_way: OnItsWay = detached.known_by().map_err(|detached| (Fault::of(Reason::Unsupported), detached))?;
         let descriptor = match self.open_descriptor(lane) {
             Ok(descriptor) => descriptor,
             Err(fault) => return Err((fault, Detached::new(on_its_way))),
         };
-        // reason: it has its end until a driver has it.
-        let StreamEnd { stream, side, claimed, given } = on_its_way.end.take().expect("it is adopted once");
+        let StreamEnd { stream, side, claimed, given } = on_its_way.arrive();
         let socket = self.take_stream(lane, Handle::NOBODY.work(), (stream, side), descriptor);
         if let Some(at) = self.lanes[lane].sockets.stream(socket) {
             (at.claimed, at.given) = (claimed, given);

@@ -4,7 +4,7 @@ mod bind;
 mod datagrams;
 mod descriptors;
 mod hand_over;
-pub(crate) mod leaving;
+mod leaving;
 mod ports;
 mod releases;
 mod sockets;

@@ -3,6 +3,7 @@
 mod binding;
 pub(crate) mod connect;
 pub(crate) mod datagrams;
+pub(crate) mod detached;
 mod errno;
 mod hosts;
 mod local;

@@ -6,12 +6,12 @@ pub(crate) use lanes::entry;
 
 use crate::check::{Asked, Ledger};
 use crate::clock::Clock;
-use crate::driver::leaving::Detachments;
 use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
 use crate::files::Files;
 use crate::lane::{FileWork, Lane, Stop};
 use crate::log::{Detail, Log, Site};
 use crate::net::datagrams::Packet;
+use crate::net::detached::Detachments;
 use crate::net::peers::PeerState;
 use crate::net::{Network, Owner};
 use crate::wire::Wire;

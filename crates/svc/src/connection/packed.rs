@@ -12,10 +12,15 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// What users gave for a connection, as data that may go to another lane. Wherever it is dropped, a panic of that ends there.
+/// A session as data that may go to another lane. Wherever it is dropped, a panic of that ends there.
+pub(crate) type PackedSession = Fenced<Box<dyn Any + Send>>;
+/// The same of a transform.
+pub(crate) type PackedTransform = Fenced<Box<dyn Transform + Send>>;
+
+/// What users gave for a connection.
 pub(crate) struct Belongings {
-    pub(crate) session: Fenced<Box<dyn Any + Send>>,
-    pub(crate) transform: Option<Fenced<Box<dyn Transform + Send>>>,
+    pub(crate) session: PackedSession,
+    pub(crate) transform: Option<PackedTransform>,
 }
 
 /// That a connection is on its way: the lane that it left is not quiet before this is dropped, and is rung then.

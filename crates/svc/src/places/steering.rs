@@ -98,10 +98,16 @@ pub struct Move {
     /// The lane that they go to.
     pub to: usize,
     /// Whether a connection with these two ends is to go.
-    pub choose: Box<dyn FnMut(&Peer) -> bool + Send>,
+    pub choose: Choose,
     /// Is told of each that was chosen and stays, and why. One that is `Busy` may go later.
-    pub stays: Box<dyn FnMut(&Peer, Stays) + Send>,
+    pub stays: Stay,
 }
+
+/// Whether a connection with these two ends is to go.
+pub type Choose = Box<dyn FnMut(&Peer) -> bool + Send>;
+
+/// Is told of a connection that stays.
+pub type Stay = Box<dyn FnMut(&Peer, Stays) + Send>;
 
 /// Is shown a lane's sockets, on the lane's own thread: their numbers mean nothing elsewhere.
 pub type Visit = Box<dyn FnMut(TransportAddress, BorrowedFd<'_>) -> Result<(), Error> + Send>;

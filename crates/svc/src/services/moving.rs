@@ -5,7 +5,7 @@
 //! service is told.
 
 use crate::connection::entry::Connection;
-use crate::connection::packed::{Belongings, Label, Packed};
+use crate::connection::packed::{Belongings, Label, Packed, PackedSession, PackedTransform};
 use crate::places::steering::Move;
 use crate::services::Services;
 use crate::services::served::Served;
@@ -171,7 +171,7 @@ impl Services {
         kit: &mut Kit,
         index: u32,
         fault: Fault,
-        (detached, transform, label): (Detached, Option<Fenced<Box<dyn Transform + Send>>>, Label),
+        (detached, transform, label): (Detached, Option<PackedTransform>, Label),
     ) -> Arrival {
         let session = self.served.pack_session(kit, index);
         match session {
@@ -238,7 +238,7 @@ impl Served {
         }
     }
 
-    fn pack_session(&mut self, kit: &mut Kit, index: u32) -> Result<Fenced<Box<dyn Any + Send>>, Stays> {
+    fn pack_session(&mut self, kit: &mut Kit, index: u32) -> Result<PackedSession, Stays> {
         // reason: asked by the callers.
         let session = self.table.there(index).connection.take_session().expect("what is open has a session");
         match self.connection_call(kit, index, |face, cx| face.pack(cx, session)) {
@@ -256,7 +256,7 @@ impl Served {
     }
 
     /// The error says whether the transform is still there.
-    fn pack_transform(&mut self, kit: &mut Kit, index: u32) -> Result<Option<Fenced<Box<dyn Transform + Send>>>, bool> {
+    fn pack_transform(&mut self, kit: &mut Kit, index: u32) -> Result<Option<PackedTransform>, bool> {
         let Some(transform) = self.table.there(index).connection.take_transform() else { return Ok(None) };
         match fenced(|| transform.pack()) {
             Ok(Ok(transform)) => Ok(Some(Fenced::new(transform))),
@@ -293,7 +293,7 @@ impl Served {
     }
 
     /// The same of its session. A service that does not know what it has packed itself has lost the connection.
-    fn unpack_own(&mut self, kit: &mut Kit, index: u32, session: Fenced<Box<dyn Any + Send>>) {
+    fn unpack_own(&mut self, kit: &mut Kit, index: u32, session: PackedSession) {
         if let Err(session) = self.unpack(kit, index, session.into_inner()) {
             let service = self.table.there(index).connection.service();
             self.table.discard(kit, service, session);
