@@ -11,6 +11,7 @@
 
 mod curve;
 mod flooded;
+mod seen;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use serde::Serialize;
 
 use super::bars::Limit;
 use super::conduct::conduct;
@@ -31,10 +31,13 @@ use super::server;
 use super::stage::{Ours, Stage};
 use super::tables::{self, number};
 use flooded::{Flooded, Target};
+use seen::{CELL, Curve, Curves, Step};
+use xtask::workspace::Workspace;
 
-const CELL: &str = "flood";
 /// The highest offer by the most that was answered of the others: a little more than the bar asks for.
 const HIGHEST_BY_PEAK: f64 = 11.0;
+/// Datagrams a second that no way of receiving keeps up with.
+const SATURATING: f64 = 6e6;
 /// Datagrams a second that are offered, before the highest.
 const OFFERS: [f64; 8] = [10e3, 25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
 /// How long a flood lasts before it is looked at.
@@ -43,49 +46,11 @@ const BEFORE: Duration = Duration::from_millis(150);
 const GOODPUT: Limit = Limit::AtLeast(0.95);
 /// The highest offer, by the most that was answered.
 const HIGHEST: Limit = Limit::AtLeast(10.0);
-/// Points by which others' share of the CPU differs from what was set.
+/// Points by which the share of the CPU of who computes differs from what was set, where nobody answers: neither packets nor services take anything from it then.
 const POINTS: Limit = Limit::AtMost(5.0);
 /// Milliseconds within which 99 of 100 requests of a service beside are answered, and requests without an answer.
 const P99_MS: Limit = Limit::AtMost(10.0);
 const LOST: Limit = Limit::AtMost(0.0);
-
-/// What one offer brought.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Step {
-    /// Datagrams a second that were put on the wire, those among them for which it had no room.
-    pub offered_per_s: f64,
-    /// Answers a second.
-    pub answered_per_s: f64,
-    /// Per cent of the time that who computes beside had the CPU.
-    pub computing: f64,
-    /// Per cent of the time that was not the network's: of services, tasks and other programs. None where nobody knows.
-    pub others: Option<f64>,
-}
-
-/// What one showed in one round.
-#[derive(Clone, Debug, Serialize)]
-pub struct Curve {
-    /// By offer, the highest last.
-    pub steps: Vec<Step>,
-    /// The highest offer once more, to a port that nobody has: all that it costs is the network's, and others have what is left to them.
-    pub unanswered: Step,
-    /// A service on the same lane over the kernel's sockets, under the highest offer: the 99th percentile of its answers in milliseconds, and requests
-    /// without an answer. None where there is no such service.
-    pub beside: Option<[f64; 2]>,
-}
-
-impl Curve {
-    fn highest(&self) -> &Step {
-        // reason: there is a step for the highest offer.
-        self.steps.last().expect("the highest offer is one")
-    }
-
-    fn peak(&self) -> f64 {
-        self.steps.iter().map(|step| step.answered_per_s).fold(0.0, f64::max)
-    }
-}
-
-type Curves = Rounds<Flooded, Curve>;
 
 /// What to measure.
 #[derive(Args, Debug)]
@@ -103,16 +68,22 @@ impl Arguments {
     /// # Errors
     /// When a program is missing that every wire is made with, or a wire or a server cannot be made.
     pub fn run(&self) -> Result<()> {
-        conduct("flood", &self.manner, &Ours::ALONE, |_| flooded::build(), |stage, extent, interrupt| {
-            wire::ensure_programs(server::is_installed)?;
-            let mut findings = Findings::default();
-            let curves = self.measure(stage, extent, interrupt)?;
-            findings.show(&table(&curves), &curves, judge(&curves))?;
-            if self.manner.record {
-                curve::write(&curves)?;
-            }
-            Ok(findings)
-        })
+        conduct(
+            "flood",
+            &self.manner,
+            &Ours::ALONE,
+            |_| flooded::build(),
+            |stage, extent, interrupt| {
+                wire::ensure_programs(server::is_installed)?;
+                let mut findings = Findings::default();
+                let curves = self.measure(stage, extent, interrupt)?;
+                findings.show(&table(&curves), &curves, judge(&curves))?;
+                if self.manner.record {
+                    curve::write(&Workspace::load()?.root, &curves)?;
+                }
+                Ok(findings)
+            },
+        )
     }
 
     fn measure(&self, stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<Curves> {
@@ -122,11 +93,12 @@ impl Arguments {
         Rounds::take(CELL, who.clone(), extent.rounds, interrupt, |place| {
             let target = Target::new(who[place], stage)?;
             let window = extent.timing.window;
-            let mut steps: Vec<Step> = OFFERS.map(|offer| step(&target, true, offer, window)).into_iter().collect::<Result<_>>()?;
+            let mut steps: Vec<Step> =
+                OFFERS.map(|offer| step(&target, true, offer, window)).into_iter().collect::<Result<_>>()?;
             let peak = steps.iter().map(|step| step.answered_per_s).fold(0.0, f64::max);
             let highest = HIGHEST_BY_PEAK * peak.max(OFFERS[0]);
             steps.push(step(&target, true, highest, window)?);
-            let unanswered = step(&target, false, highest, window)?;
+            let unanswered = step(&target, false, highest.max(SATURATING), window)?;
             Ok(Curve { steps, unanswered, beside: target.beside(&stage.corelane, highest, window)? })
         })
     }
@@ -170,11 +142,11 @@ fn judge_one(curves: &Curves, who: Flooded, user_frac: u32) -> [Option<Verdict>;
         let values = curves.values(who, |one| one.beside.map_or(f64::NAN, |beside| beside[place]))?;
         values.iter().all(|value| value.is_finite()).then(|| Verdict::of_rounds(CELL, format!("{who}: {what}"), &values, bar))?
     };
-    let points = |one: &Curve| (one.unanswered.others.unwrap_or(f64::NAN) - f64::from(user_frac)).abs();
+    let points = |one: &Curve| (one.unanswered.computing - f64::from(user_frac)).abs();
     [
         of("answered of the highest offer / of the best", &|one| one.highest().answered_per_s / one.peak(), GOODPUT),
         of("highest offer / most answered", &|one| one.highest().offered_per_s / one.peak(), HIGHEST),
-        of("others' share, points from what was set", &points, POINTS),
+        of("share of who computes, points from what was set", &points, POINTS),
         beside("TCP service on it, p99 in ms", 0, P99_MS),
         beside("TCP service on it, requests without an answer", 1, LOST),
     ]

@@ -1,20 +1,18 @@
 //! `corelane polling`: shows and changes how much of their time the packet lanes of a running process give to packets.
 
+mod asked;
 mod tune;
 
-use crate::exit::Late;
 use crate::print::print;
-use crate::rss::page;
-use anyhow::{Result, anyhow};
-use corelane::admin::control::ControlError;
+use anyhow::Result;
+use asked::{Page, change};
 use corelane::admin::dispatch;
 use corelane::admin::polling::{Change, Controller, Knob, LanePolling, Settings, Variables, polling_of};
-use corelane::admin::watch::{Reader, Snapshot};
+use corelane::admin::watch::Snapshot;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -51,11 +49,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let page = Page::of(arguments.pid)?;
     arguments.changes.iter().try_for_each(|wanted| change(&page, *wanted))?;
     if let Some(least) = arguments.tune {
-        let Some(shown) = page.shown()? else { return Err(page.polls_nothing()) };
-        let least = least.or_else(|| shown.user_frac());
+        let Some(before) = shown(&page)? else { return Err(page.polls_nothing()) };
+        let least = least.or_else(|| before.user_frac());
         tune::run(&page, least, &mut |line| print(line))?;
     }
-    if let Some(shown) = page.shown()? {
+    if let Some(shown) = shown(&page)? {
         return print(if arguments.json { serde_json::to_string_pretty(&shown)? } else { shown.text() }.trim_end());
     }
     // Threads that receive beside lanes are no lane's, and stand in no page.
@@ -67,67 +65,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// The process that is asked, and its counters.
-struct Page {
-    path: PathBuf,
-    pid: u32,
-    reader: Reader,
-}
-
-impl Page {
-    fn of(pid: Option<u32>) -> Result<Self> {
-        let page = page(pid)?;
-        Ok(Self { reader: Reader::open(&page.path)?, pid: page.process.pid, path: page.path })
+/// What is set, and how lanes spend a while from now on; none where no lane polls.
+fn shown(page: &Page) -> Result<Option<Shown>> {
+    let before = page.look();
+    if polling_of(&before).next().is_none() {
+        return Ok(None);
     }
-
-    fn look(&self) -> Snapshot {
-        self.reader.snapshot(corelane::now().nanoseconds())
-    }
-
-    /// What is set, and how lanes spend a while from now on; none where no lane polls.
-    fn shown(&self) -> Result<Option<Shown>> {
-        let before = self.look();
-        if polling_of(&before).next().is_none() {
-            return Ok(None);
-        }
-        sleep(WINDOW);
-        let now = self.look();
-        Ok(Shown::of(&now, &now.since(&before)?))
-    }
-
-    fn polls_nothing(&self) -> anyhow::Error {
-        anyhow!("nothing polls in process {}: start it with `--packet INTERFACE,..,poll` or `--receive-threads`", self.pid)
-    }
-
-    fn said(&self, error: ControlError) -> anyhow::Error {
-        match error {
-            ControlError::Refused { .. } | ControlError::Request { .. } => anyhow!(error),
-            error => Late::of("asking process", format!("{}: {error}", self.pid)).into(),
-        }
-    }
-}
-
-/// Puts one thing in force.
-fn change(page: &Page, wanted: Change) -> Result<()> {
-    let done = dispatch::change(&page.path, dispatch::Change::Polling(wanted));
-    done.map_err(|error| page.said(error).context(format!("--set {wanted}")))
-}
-
-/// A line on how much of their time lanes give to packets; none where none polls.
-pub fn words(snapshot: &Snapshot) -> Option<String> {
-    let polled: Vec<LanePolling> = polling_of(snapshot).collect();
-    let first = polled.first()?;
-    let shares = polled.iter().filter_map(|one| snapshot.network_share(snapshot.lanes.get(one.lane)?));
-    let (least, most) = shares.fold((f64::MAX, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)));
-    let took = match polled.len() {
-        // Without a span nothing is known of shares.
-        _ if least > most => String::new(),
-        1 => format!("packets took {:.0}% of its time, ", most * 100.0),
-        lanes => format!("packets took {:.0} to {:.0}% of {lanes} lanes' time, ", least * 100.0, most * 100.0),
-    };
-    let burst = polled.iter().map(|one| one.variables.burst).max().unwrap_or_default();
-    let Settings { controller, knobs, .. } = first.settings;
-    Some(format!("polling ({}): {took}user_frac {}, burst {burst}", controller.name(), knobs.user_frac))
+    sleep(WINDOW);
+    let now = page.look();
+    Ok(Shown::of(&now, &now.since(&before)?))
 }
 
 /// What is set, and what comes of it on each lane.

@@ -5,6 +5,7 @@ pub mod figures;
 mod flows;
 mod glance;
 mod json;
+pub mod polled;
 pub mod text;
 mod workstreams;
 

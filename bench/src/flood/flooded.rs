@@ -192,9 +192,8 @@ impl Target {
         }
         let url = format!("tcp://{}:{BESIDE_PORT}", End::Far.address());
         let window = window.max(Duration::from_secs(1));
-        let report = ask_beside(&self.wire, corelane, &url, BESIDE_RATE, window, |runs| {
-            self.emit(true, Some(offer), runs).map(drop)
-        })?;
+        let report =
+            ask_beside(&self.wire, corelane, &url, BESIDE_RATE, window, |runs| self.emit(true, Some(offer), runs).map(drop))?;
         let p99_us = report.latency_us.get("99").copied().context("the generator tells no 99th percentile")?;
         Ok(Some([p99_us / 1e3, report.errors.values().sum::<u64>() as f64]))
     }

@@ -185,9 +185,8 @@ impl Target {
     /// Asks the socket service on the same lane, from its own end of the wire, while the flood is at its highest; returns what part was answered.
     fn beside(&self, stage: &Stage, window: Duration) -> Result<f64> {
         let url = format!("tcp://{}:{BESIDE_PORT}", End::Far.address());
-        let report = ask_beside(&self.echoing.wire, &stage.corelane, &url, BESIDE_RATE, window, |runs| {
-            self.emit(None, runs).map(drop)
-        })?;
+        let report =
+            ask_beside(&self.echoing.wire, &stage.corelane, &url, BESIDE_RATE, window, |runs| self.emit(None, runs).map(drop))?;
         Ok(report.requests as f64 / (f64::from(BESIDE_RATE) * window.as_secs_f64()))
     }
 }

@@ -1,6 +1,6 @@
 //! `corelane polling --tune`: the knobs of running lanes are found by trying.
 
-use super::{Page, change};
+use super::asked::{Page, change};
 use anyhow::{Result, anyhow};
 use corelane::admin::polling::tune::{self, Dimension, Limits, Seen, Settings as Found, Step, Tuner};
 use corelane::admin::polling::{Change, Controller, Knob, LanePolling, polling_of};

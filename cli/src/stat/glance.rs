@@ -1,8 +1,8 @@
 //! A snapshot on one screen of 80 columns: a line a service, a line a lane, and what is wrong.
 
 use super::figures::{amount, latency, time};
+use super::polled;
 use super::text::{date, plural};
-use crate::polling;
 use crate::wrap::fit;
 use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot};
 use corelane::admin::wrong::{Finding, Grade, findings};
@@ -99,7 +99,7 @@ fn lanes(out: &mut String, snapshot: &Snapshot) {
         lane_line(out, snapshot, number, lane);
     }
     more(out, snapshot.lanes.len(), LANES_MAX, "lanes");
-    polling::words(snapshot).iter().for_each(|words| line(out, words));
+    polled::words(snapshot).iter().for_each(|words| line(out, words));
 }
 
 fn lane_line(out: &mut String, snapshot: &Snapshot, number: usize, lane: &LaneSnapshot) {

@@ -6,9 +6,7 @@
 //! ```
 //!
 //! Datagrams are sent back. A connection is told how many nanoseconds of CPU the task has had; the first one starts it.
-use corelane::{
-    Cx, DatagramService, Datagrams, Error, Input, Lanes, Next, Output, Peer, Replies, Result, Silent, StreamService,
-};
+use corelane::{Cx, DatagramService, Datagrams, Error, Input, Lanes, Next, Output, Peer, Replies, Result, Silent, StreamService};
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::future::poll_fn;

@@ -41,9 +41,7 @@ pub mod packets {
 /// A change is a [`dispatch::Change`]. With the feature `packets`.
 #[cfg(feature = "packets")]
 pub mod polling {
-    pub use corelane_isr::polling::{
-        Change, ChangeError, Controller, HZ, Knob, KnobError, Knobs, Settings, Variables, tune,
-    };
+    pub use corelane_isr::polling::{Change, ChangeError, Controller, HZ, Knob, KnobError, Knobs, Settings, Variables, tune};
     pub use corelane_stack::{LanePolling, polling_of};
 }
 

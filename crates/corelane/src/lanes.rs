@@ -4,6 +4,8 @@
 mod asked;
 pub(crate) mod beside;
 pub(crate) mod builder;
+#[cfg(feature = "packets")]
+mod changes;
 pub(crate) mod choice;
 pub(crate) mod claims;
 mod drained;
@@ -62,6 +64,8 @@ pub use run::{Running, can_listen};
 pub use url::Url;
 #[cfg(not(feature = "control"))]
 use without::asked;
+#[cfg(all(feature = "control", not(feature = "packets")))]
+use without::changes;
 #[cfg(not(feature = "profile"))]
 use without::stalls;
 #[cfg(not(feature = "take-over"))]

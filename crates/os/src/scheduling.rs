@@ -38,15 +38,6 @@ impl Scheduling {
         Self { policy: libc::SCHED_OTHER as u32, flags: 0, nice: nice as i32, priority: 0, deadline: [0; 3] }
     }
 
-    /// The policy of threads that run before all ordinary ones, of whatever group, and give way to none of their own priority (SCHED_FIFO); the priority is 1 to 99.
-    ///
-    /// # Panics
-    /// If it is not.
-    pub const fn fifo(priority: u32) -> Self {
-        assert!(1 <= priority && priority <= 99, "a real-time priority is 1 to 99");
-        Self { policy: libc::SCHED_FIFO as u32, flags: 0, nice: 0, priority, deadline: [0; 3] }
-    }
-
     /// The policy of threads that run when no other wants to, or nearly so (SCHED_IDLE).
     pub fn idle() -> Self {
         Self { policy: libc::SCHED_IDLE as u32, ..Self::nice(0) }

@@ -178,16 +178,10 @@ impl Controller {
             corelane_isr::polling::Controller::Original => {
                 // reason: settings are changed only to what is in range.
                 let mut original = Original::new(hz, knobs).expect("settings in their ranges");
+                // reason: it has none yet.
                 original.register(0).expect("the first handler finds room");
                 let each = 1_000_000_000 / u64::from(hz);
-                Self::Original(Box::new(Ticking {
-                    original,
-                    due: 0,
-                    each,
-                    is_scheduled: false,
-                    is_polling: false,
-                    frames: 0,
-                }))
+                Self::Original(Box::new(Ticking { original, due: 0, each, is_scheduled: false, is_polling: false, frames: 0 }))
             }
         }
     }

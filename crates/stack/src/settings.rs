@@ -207,7 +207,20 @@ impl Settings {
     pub fn new(hasher: Arc<FlowHasher>, table: Table, lane: (usize, usize), secret: u128) -> Self {
         let (interfaces, routes, tunnels) = (vec![InterfaceSettings::default()], Vec::new(), Vec::new());
         let (is_card_of_key, dispatch, fragments, introduces, polling) = (false, Dispatch::Hybrid, None, false, None);
-        Self { interfaces, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, tunnels, introduces, polling, secret }
+        Self {
+            interfaces,
+            routes,
+            hasher,
+            table,
+            lane,
+            is_card_of_key,
+            dispatch,
+            fragments,
+            tunnels,
+            introduces,
+            polling,
+            secret,
+        }
     }
 
     /// With one more address at the last interface.
@@ -275,10 +288,10 @@ impl Settings {
         Self { introduces: true, ..self }
     }
 
-    /// With packets held to their part of the lane's time.
+    /// With packets held to their part of the lane's time; none: to no part.
     #[must_use]
-    pub fn with_polling(self, polling: polling::Settings) -> Self {
-        Self { polling: Some(polling), ..self }
+    pub fn with_polling(self, polling: Option<polling::Settings>) -> Self {
+        Self { polling, ..self }
     }
 
     /// With other limits for fragments.

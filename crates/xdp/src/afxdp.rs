@@ -441,11 +441,6 @@ impl XdpPort {
         }
     }
 
-    /// Packets that have come to the queue, whatever became of them.
-    fn seen(&self) -> u64 {
-        self.queue.attachment.seen.get(self.queue.queue as usize)
-    }
-
     /// The frame that the kernel names with this address, and where in it. Nothing can be done with frames of which the kernel has others than we know, so
     /// that is not gone on from.
     fn returned(&mut self, address: u64, was: Lent) -> (u32, usize) {
@@ -699,7 +694,13 @@ impl Port for XdpPort {
         // A card has as many as it may from the beginning.
         let posts_at = self.posted.wakes_at().filter(|_| !self.is_zero_copy());
         let polls_at = self.polling.as_ref().and_then(Polling::wakes_at);
-        self.asks_again_at.into_iter().chain(looks_at).chain(posts_at).chain(polls_at).min().filter(|_| self.watch.fault().is_none())
+        self.asks_again_at
+            .into_iter()
+            .chain(looks_at)
+            .chain(posts_at)
+            .chain(polls_at)
+            .min()
+            .filter(|_| self.watch.fault().is_none())
     }
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
@@ -710,7 +711,7 @@ impl Port for XdpPort {
         while into.len() - first < at_most && self.take_packet(now, first, at_most, into) {}
         self.posted.waits(now, waiting);
         self.give(now);
-        let seen = self.seen();
+        let seen = self.queue.attachment.seen.get(self.queue.queue as usize);
         if let Some(polling) = &mut self.polling {
             polling.came(now, seen, into.len() - first);
         }

@@ -71,7 +71,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("load", USER),
     ("cli", &["crates/corelane", "crates/metrics", "services/all", "load"]),
     ("xtask", &[]),
-    ("bench", &["crates/seam", "crates/machine", "crates/os", "crates/select", "load", "xtask"]),
+    ("bench", &["crates/seam", "crates/machine", "crates/os", "crates/select", "crates/watch", "load", "xtask"]),
 ];
 
 /// Folder, what its tests may depend on beyond [`LAYERS`], and why.

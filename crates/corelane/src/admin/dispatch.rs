@@ -64,7 +64,9 @@ impl FromStr for Change {
             }
             [SUBJECT, "limit", protocol, packets] => Ok(Self::Limit(number(protocol)?, limit(packets)?)),
             [SUBJECT, "clear", protocol] => number(protocol).map(Self::ClearDrops),
-            [SUBJECT, "polling", change] => change.parse().map(Self::Polling).map_err(|why: polling::ChangeError| why.to_string()),
+            [SUBJECT, "polling", change] => {
+                change.parse().map(Self::Polling).map_err(|why: polling::ChangeError| why.to_string())
+            }
             _ => Err(format!(
                 "there is no such command: write {SUBJECT} dispatch [PROTOCOL] POLICY, {SUBJECT} limit PROTOCOL PACKETS, {SUBJECT} clear PROTOCOL or {SUBJECT} polling KNOB=VALUE"
             )),

@@ -3,7 +3,8 @@
 use crate::admin::control;
 use crate::admin::control_client::ControlError;
 pub(crate) use crate::admin::control_socket::ControlSocket;
-use crate::lanes::frames::{self, Placing};
+use crate::lanes::changes;
+use crate::lanes::frames::Placing;
 use crate::lanes::receiving::UserFraction;
 use crate::lanes::take_over::Giver;
 use corelane_steer::Steered;
@@ -22,7 +23,7 @@ pub(crate) fn open(
     let answering = giver.clone();
     let answer = move |request: &str| {
         if control::is_of_packets(request) {
-            return answering.unless_giving(true, || frames::change(packets.as_ref(), receiving.as_ref(), request));
+            return answering.unless_giving(true, || changes::change(packets.as_ref(), receiving.as_ref(), request));
         }
         let answer = answering.unless_giving(control::changes(request), || control::answer(&*steered, request));
         let now = steered.table();

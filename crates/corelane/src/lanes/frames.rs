@@ -3,16 +3,13 @@
 mod channels;
 mod insisting;
 
-use crate::admin::dispatch::{self, Asked};
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
-use crate::lanes::receiving::UserFraction;
 use corelane_isr::polling;
 use corelane_lane::{Control, Ear, Mesh, Silence, Tell, Unheard, Works};
 use corelane_os::claim::claim;
 use corelane_os::random::secret;
-use corelane_os::report;
 use corelane_os::rights::locked_bytes_max;
 use corelane_os::scheduling::Scheduling;
 use corelane_rss::{FlowHasher, Table, Transport};
@@ -29,8 +26,8 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Frames of each lane's port where nobody says how many and they can be had, and bytes of each: 8 MiB a lane, which AF_XDP has locked. How
@@ -252,7 +249,7 @@ pub(crate) struct Placing {
     /// The kernel's, where it chooses among queues by our table.
     selector: Option<QueueSelector>,
     /// What all lanes were told of polling; none where they do not poll.
-    polling: Option<Mutex<polling::Settings>>,
+    pub(crate) polling: Option<Mutex<polling::Settings>>,
 }
 
 impl Placing {
@@ -274,50 +271,14 @@ impl Placing {
 }
 
 /// The rank of a lane that leaves other programs their time by sleeping: it is run as soon as it wakes, and they have all the rest.
-const FOREMOST: Scheduling = Scheduling::fifo(1);
+const FOREMOST: Scheduling = Scheduling::nice(-20);
 
 /// How long lanes may take to put a change in force: each does it in its next turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Carries out a request of [`dispatch`], on all lanes of a process that may have none.
-pub(crate) fn change(lanes: Option<&Placing>, receiving: Option<&UserFraction>, request: &str) -> Result<String, String> {
-    if request == dispatch::POLLED {
-        return Ok(receiving.map_or_else(String::new, |receiving| receiving.get().to_string()));
-    }
-    let change: dispatch::Change = request.parse()?;
-    match change.into() {
-        Asked::Policy(policy) => {
-            lanes.ok_or("no lane of this process has packets: start it with `serve --packet`")?.tell_all(&policy)
-        }
-        Asked::Polling(change) => change_polling(lanes, receiving, change),
-    }
-}
-
-/// Changes what the network may take: of lanes that poll, and of the kernel's threads that receive beside lanes. These have the user fraction alone.
-fn change_polling(
-    lanes: Option<&Placing>,
-    receiving: Option<&UserFraction>,
-    change: polling::Change,
-) -> Result<String, String> {
-    let polling = lanes.and_then(|lanes| Some((lanes, lanes.polling.as_ref()?)));
-    if polling.is_none() && receiving.is_none() {
-        return Err("nothing polls here: start it with `--packet INTERFACE,..,poll` or `--receive-threads`".to_owned());
-    }
-    let told = polling.map(|(lanes, settings)| lanes.change_settings(settings, change)).transpose()?;
-    match (receiving, change) {
-        (Some(receiving), polling::Change::Knob(polling::Knob::UserFrac, value)) => {
-            let value = u8::try_from(value).map_err(|_| format!("user_frac is 0 to 99, not {value}"))?;
-            receiving.set(value).map_err(|why| why.to_string())?.into_iter().for_each(report::line);
-        }
-        (Some(_), _) if told.is_none() => return Err("threads that receive have user_frac alone".to_owned()),
-        _ => {}
-    }
-    Ok(told.unwrap_or_default())
-}
-
 impl Placing {
     /// Changes what packets may take of the lanes' time; what is refused is the same on all lanes.
-    fn change_settings(&self, settings: &Mutex<polling::Settings>, change: polling::Change) -> Result<String, String> {
+    pub(crate) fn change_settings(&self, settings: &Mutex<polling::Settings>, change: polling::Change) -> Result<String, String> {
         // Whoever panicked with it has changed nothing.
         let mut settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = *settings;
@@ -328,7 +289,7 @@ impl Placing {
     }
 
     /// Tells all lanes, and waits until it is in force and the page says so.
-    fn tell_all(&self, policy: &Policy) -> Result<String, String> {
+    pub(crate) fn tell_all(&self, policy: &Policy) -> Result<String, String> {
         let (note, heard) = mpsc::channel::<()>();
         let note: Arc<dyn Any + Send + Sync> = Arc::new(note);
         for lane in 0..self.lanes {
@@ -401,8 +362,7 @@ pub(crate) fn open(
     let secret = secret().map_err(|error| Error::System { what: "asking for randomness (getrandom)", error })?;
     let polling = port.polling(user_fraction).map_err(|why| refused(why.to_string()))?;
     let settings = |lane: usize| {
-        let settings = port.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128));
-        let settings = if let Some(polling) = polling { settings.with_polling(polling) } else { settings };
+        let settings = port.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128)).with_polling(polling);
         // One speaks for all.
         if lane == 0 { settings.with_introduction() } else { settings }
     };
@@ -446,8 +406,7 @@ pub(crate) fn open(
         news: news.take(),
     });
     let tables = Insisting::new(tell.clone(), lanes);
-    let polling = polling.map(Mutex::new);
-    Ok((each.collect(), Placing { tell, tables, lanes, selector, polling }, notes))
+    Ok((each.collect(), Placing { tell, tables, lanes, selector, polling: polling.map(Mutex::new) }, notes))
 }
 
 /// A family as a page has it ([`Sight::forwards`]).
@@ -491,7 +450,8 @@ impl LaneFrames {
     ) -> Result<(Stack<D>, Packets, Homeward), Error> {
         let refused = |why: String| Error::Setting { name: "packet", why };
         if self.settings.polling.is_some_and(|polling| polling.other_programs) {
-            let refused = |error| Error::System { what: "putting a lane before other programs (sched_setattr, CAP_SYS_NICE)", error };
+            let refused =
+                |error| Error::System { what: "putting a lane before other programs (sched_setattr, CAP_SYS_NICE)", error };
             FOREMOST.give_to(0).map_err(refused)?;
         }
         let (memory, post) = (FrameMemory::new(self.frames, FRAME_BYTES)?, ParcelHome::default());

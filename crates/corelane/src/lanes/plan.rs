@@ -1,14 +1,16 @@
 //! Which lanes a program has, and on which CPUs: what was set, the machine, and a plan of both.
 
+use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::builder::{Lanes, Served};
 use crate::lanes::frames::PacketPort;
+use corelane_lane::LaneSettings;
 use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
 use corelane_rss::Transport;
-use corelane_seam::Address;
 use corelane_seam::parcel::AbroadLimits;
-use corelane_steer::{LanePlan, Topology, Wish, plan};
+use corelane_seam::{Address, Record};
+use corelane_steer::{LanePlan, Topology, Warning, Wish, plan};
 use std::io;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -150,6 +152,21 @@ impl Lanes {
         }
         of(self, &places)
     }
+}
+
+/// What the operator should know of a plan. Lanes that share a CPU do not spin.
+/// Together they take no more memory than the control group allows.
+pub(crate) fn notes_of(plan: &LanePlan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<Record> {
+    let mut notes: Vec<Record> = plan.warnings.iter().map(|warning| Degraded::from(warning).note(warning)).collect();
+    let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
+    if !settings.spin.is_zero() && plan.warnings.iter().any(shares_cpus) {
+        settings.spin = Duration::ZERO;
+        notes.push(Degraded::NoSpin.note("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time"));
+    }
+    let limit = corelane_os::memory::group_limit();
+    let fitted = fit_memory(memory_is_asked, plan.lanes.len(), &mut settings.memory_bytes, limit);
+    notes.extend(fitted.map(|note| Degraded::LessMemory.note(note)));
+    notes
 }
 
 #[cfg(test)]

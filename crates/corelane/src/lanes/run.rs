@@ -33,7 +33,7 @@ use corelane_os::{passing, report, sockets};
 use corelane_rss::Transport;
 use corelane_seam::parcel::AbroadLimits;
 use corelane_seam::{Address, Arena, Driver, Reason, Record, Tuning, Unix};
-use corelane_steer::{Server, Steered, Topology, Warning};
+use corelane_steer::{Server, Steered, Topology};
 use corelane_svc::{Exchange, Services, Sharing, Steer};
 use corelane_watch::{ConnectionRows, Declaration, LaneRow, PacketsRow, Page, Reader, ServiceRow};
 use std::any::Any;
@@ -43,7 +43,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// Lanes that run. Dropping it ends them at once.
 pub struct Running {
@@ -195,7 +194,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
     let mut settings = lanes.settings;
     let mut notes: Vec<Record> =
-        chosen.note.into_iter().chain(notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
+        chosen.note.into_iter().chain(plan::notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
     plan::check_limits(lanes, settings.memory_bytes)?;
     notes.extend(needs::notes(lanes, cpus.len()));
     let control = Control::new(cpus.len());
@@ -203,7 +202,9 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let steered = steer(lanes, &server(lanes, &places, cpus.len()), &mut taken, tell.clone())?;
     notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
     notes.extend(handed::note(&places, cpus.len()).into_iter().chain(needs::note_of_loopback(&places)));
-    let open = |port| frames::open(port, &control, &lanes.steering, settings.channel_messages, (chosen.kind, lanes.receiving.user_fraction()));
+    let open = |port| {
+        frames::open(port, &control, &lanes.steering, settings.channel_messages, (chosen.kind, lanes.receiving.user_fraction()))
+    };
     let ports = lanes.packet.as_ref().map(open).transpose()?;
     let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
     notes.extend(told);
@@ -347,7 +348,8 @@ impl Running {
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
     fn with_socket(mut self, lanes: &Lanes, packets: Option<Placing>) -> Self {
         let page = self.page.path().filter(|_| !self.places.is_empty());
-        let opened = page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), packets, self.receiving.clone()));
+        let opened =
+            page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), packets, self.receiving.clone()));
         match opened.transpose() {
             Err(error) => {
                 self.note(Degraded::NoControl.note(format_args!("nobody can change the table from outside: {error}")));
@@ -771,21 +773,6 @@ impl Report for StandardError {
 fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::LanePlan), Error> {
     let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address.clone())).collect();
     plan::of(lanes, &served_at)
-}
-
-/// What the operator should know of a plan. Lanes that share a CPU do not spin.
-/// Together they take no more memory than the control group allows.
-fn notes_of(plan: &corelane_steer::LanePlan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<Record> {
-    let mut notes: Vec<Record> = plan.warnings.iter().map(|warning| Degraded::from(warning).note(warning)).collect();
-    let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
-    if !settings.spin.is_zero() && plan.warnings.iter().any(shares_cpus) {
-        settings.spin = Duration::ZERO;
-        notes.push(Degraded::NoSpin.note("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time"));
-    }
-    let limit = corelane_os::memory::group_limit();
-    let fitted = plan::fit_memory(memory_is_asked, plan.lanes.len(), &mut settings.memory_bytes, limit);
-    notes.extend(fitted.map(|note| Degraded::LessMemory.note(note)));
-    notes
 }
 
 /// Who waits for the lanes, and who writes what they report: both from before their threads on.

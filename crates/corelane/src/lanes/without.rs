@@ -4,6 +4,8 @@
 
 #[cfg(not(feature = "control"))]
 pub(crate) mod asked;
+#[cfg(all(feature = "control", not(feature = "packets")))]
+pub(crate) mod changes;
 #[cfg(not(feature = "packets"))]
 pub(crate) mod frames;
 #[cfg(not(feature = "packets"))]

@@ -63,8 +63,7 @@ impl Settings {
     pub fn change(&mut self, change: Change) -> Result<(), ChangeError> {
         match change {
             Change::Controller(controller) if controller != self.controller => {
-                (self.controller, self.knobs) =
-                    (controller, Knobs { user_frac: self.knobs.user_frac, ..controller.knobs() });
+                (self.controller, self.knobs) = (controller, Knobs { user_frac: self.knobs.user_frac, ..controller.knobs() });
             }
             Change::Controller(_) => {}
             Change::Hz(hz) => {

@@ -2,8 +2,8 @@
 
 use super::sample::{Sample, microseconds};
 use corelane::admin::watch::{
-    ConnectionRow, ConnectionState, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, PacketCounter, ServiceCounter, ServiceSnapshot,
-    Snapshot,
+    ConnectionRow, ConnectionState, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, PacketCounter, ServiceCounter,
+    ServiceSnapshot, Snapshot,
 };
 use corelane::admin::wrong::{Finding, Grade, findings};
 use serde::Serialize;
@@ -112,7 +112,11 @@ impl Lane {
             state: lane.state().map_or("unknown", LaneState::name),
             shares: snapshot.shares(lane).map(|shares| [shares.productive, shares.empty, shares.asleep]),
             network: snapshot.network_share(lane),
-            burst: lane.packets.as_ref().map(|packets| packets.values.get(PacketCounter::PollingBurst)).filter(|burst| *burst > 0),
+            burst: lane
+                .packets
+                .as_ref()
+                .map(|packets| packets.values.get(PacketCounter::PollingBurst))
+                .filter(|burst| *burst > 0),
             requests: rate(ServiceCounter::Requests),
             open: lane.all(ServiceCounter::ConnectionsOpen),
             strays: rate(ServiceCounter::Strays),

@@ -36,9 +36,8 @@ impl Counts {
         let map = Map::with_flags(MapKind::Array, PLACE_BYTES, entries, name, MAPPABLE)?;
         let (bytes, protection) = (entries * PLACE_BYTES, libc::PROT_READ);
         // SAFETY: a new mapping, which touches no memory that is in use.
-        let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, map.descriptor.as_raw_fd(), 0)
-        };
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, map.descriptor.as_raw_fd(), 0) };
         if base == libc::MAP_FAILED {
             return Err(super::refused("mmap", last()));
         }

@@ -41,7 +41,7 @@ fn handled(alone: &mut Alone, ticks: usize, come: usize) -> Vec<u64> {
 
 #[test]
 fn d_04_d_07_a_tick_handles_its_burst_and_no_more() {
-    let mut alone = Alone::with(|settings| settings.with_polling(original(&[Change::Knob(Knob::BurstMax, 12)])));
+    let mut alone = Alone::with(|settings| settings.with_polling(Some(original(&[Change::Knob(Knob::BurstMax, 12)]))));
     // The first look may be at two ticks.
     handled(&mut alone, 1, 0);
     let each = handled(&mut alone, 40, 40);
@@ -53,7 +53,7 @@ fn d_04_d_07_a_tick_handles_its_burst_and_no_more() {
 
 #[test]
 fn what_comes_between_ticks_waits_for_the_next() {
-    let mut alone = Alone::with(|settings| settings.with_polling(original(&[])));
+    let mut alone = Alone::with(|settings| settings.with_polling(Some(original(&[]))));
     handled(&mut alone, 3, 0);
     let (mac, to) = (alone.mac(), SocketAddr::new(STACK.into(), 9));
     let before = alone.stack.counts().frames_in;
@@ -70,7 +70,7 @@ fn what_comes_between_ticks_waits_for_the_next() {
 
 #[test]
 fn packets_that_cost_nothing_are_never_held_by_the_clock() {
-    let mut alone = Alone::with(|settings| settings.with_polling(Settings::DEFAULT));
+    let mut alone = Alone::with(|settings| settings.with_polling(Some(Settings::DEFAULT)));
     let each = handled(&mut alone, 10, 40);
     assert_eq!(each.iter().sum::<u64>(), 400, "{each:?}");
     assert!(!alone.stack.outranks_tasks(), "nothing waits, so tasks run");

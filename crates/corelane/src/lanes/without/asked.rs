@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::lanes::frames::Placing;
+use crate::lanes::receiving::UserFraction;
 use crate::lanes::take_over::Giver;
 use corelane_steer::Steered;
 use std::path::Path;
@@ -9,6 +10,12 @@ use std::sync::Arc;
 
 pub(crate) enum ControlSocket {}
 
-pub(crate) fn open(_: &Path, _: Giver, _: Arc<Steered>, _: Option<Placing>) -> Result<Option<ControlSocket>, Error> {
+pub(crate) fn open(
+    _: &Path,
+    _: Giver,
+    _: Arc<Steered>,
+    _: Option<Placing>,
+    _: Option<UserFraction>,
+) -> Result<Option<ControlSocket>, Error> {
     Ok(None)
 }

@@ -2,8 +2,6 @@
 
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
-#[cfg(feature = "control")]
-use crate::lanes::receiving::UserFraction;
 use corelane_lane::{Control, Mesh, Works};
 #[cfg(feature = "control")]
 use corelane_rss::Table;
@@ -77,11 +75,12 @@ impl Placing {
 
 pub(crate) type OpenedPort = (Vec<LaneFrames>, Placing, Vec<Record>);
 
-pub(crate) fn open(port: &PacketPort, _: &Arc<Control>, _: &Steering, _: usize, _: (DriverKind, u8)) -> Result<OpenedPort, Error> {
+pub(crate) fn open(
+    port: &PacketPort,
+    _: &Arc<Control>,
+    _: &Steering,
+    _: usize,
+    _: (DriverKind, u8),
+) -> Result<OpenedPort, Error> {
     match *port {}
-}
-
-#[cfg(feature = "control")]
-pub(crate) fn change(_: Option<&Placing>, _: Option<&UserFraction>, _: &str) -> Result<String, String> {
-    Err("no lane of this process has packets: its program was built without the feature \"packets\" of corelane".to_owned())
 }
