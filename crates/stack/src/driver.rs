@@ -222,8 +222,12 @@ impl<D: Driver> Stack<D> {
     /// What is to be done whatever the driver brings.
     fn before(&mut self, wait: Wait, at_most: usize) {
         let now = self.below.now();
-        self.polling.follow(self.beside.borrow().polling_settings());
+        let set = self.beside.borrow().polling_settings();
+        let is_changed = self.polling.follow(set);
         self.polling.begin(now, wait);
+        if is_changed || self.polling.is_to_show() {
+            self.beside.borrow_mut().tally.note();
+        }
         (self.left, self.handled) = (self.beside.borrow().budget(), 0);
         self.net.set_now(now);
         self.fenced(|net, _, beside| net.expire(beside));

@@ -7,11 +7,13 @@
 //!
 //! FreeBSD's controller has its ticks here: the driver waits for the next one at most, and goes round within a collect as long as the controller says so.
 
-use corelane_isr::polling::{Original, Settings, Timed, TimedCounts, Variables};
+use corelane_isr::polling::{Controller as Kind, Knob, Knobs, Original, Settings, Timed, TimedCounts, Variables};
 use corelane_seam::Wait;
 
 /// Ticks that are made up for, at most: with more than a hundred pending the controller has stalled, and forgets them.
 const TICKS_LATE: u64 = 128;
+/// Nanoseconds from one time that the variables are shown to the next.
+const SHOWN_AGAIN: u64 = 100_000_000;
 
 /// The controller of a lane, and when it was asked last.
 #[derive(Debug)]
@@ -46,6 +48,10 @@ struct Ticking {
     is_scheduled: bool,
     is_polling: bool,
     frames: usize,
+    /// The lane has nothing to do, and polls.
+    is_idle: bool,
+    /// When its variables were shown last.
+    shown_at: u64,
 }
 
 /// What is seen of polling from outside.
@@ -67,11 +73,24 @@ impl Polling {
         Self { settings, controller, left_at: None, began: 0, has_demand: false, network: 0 }
     }
 
-    /// From now on this is set, if it is not already.
-    pub fn follow(&mut self, settings: Option<Settings>) {
-        if self.settings != settings {
-            *self = Self { network: self.network, ..Self::new(settings) };
+    /// From now on this is set; returns whether it was not already. What a controller has found out stays as long as there is the same one.
+    pub fn follow(&mut self, settings: Option<Settings>) -> bool {
+        if self.settings == settings {
+            return false;
         }
+        match (&mut self.controller, settings) {
+            (Controller::Timed(timed), Some(Settings { controller: Kind::Timed, knobs, other_programs, .. })) => {
+                timed.set(knobs, other_programs);
+            }
+            (Controller::Original(ticking), Some(Settings { controller: Kind::Original, hz, knobs, .. }))
+                if hz == ticking.original.hz() =>
+            {
+                ticking.set(knobs);
+            }
+            _ => self.controller = settings.map_or(Controller::None, |settings| Controller::of(&settings)),
+        }
+        (self.settings, self.left_at) = (settings, None);
+        true
     }
 
     /// What is seen of it.
@@ -112,7 +131,7 @@ impl Polling {
         let until = match &self.controller {
             Controller::None => None,
             Controller::Timed(timed) => timed.held_for().map(|held| self.began + held),
-            Controller::Original(ticking) if ticking.is_polling => return Wait::No,
+            Controller::Original(ticking) if ticking.is_polling || ticking.is_idle => return Wait::No,
             Controller::Original(ticking) => Some(ticking.due),
         };
         match (wait, until) {
@@ -164,6 +183,14 @@ impl Polling {
         }
     }
 
+    /// Whether what is seen of it is to be shown though no packet came.
+    pub fn is_to_show(&mut self) -> bool {
+        match &mut self.controller {
+            Controller::Original(ticking) => ticking.is_to_show(self.began),
+            _ => false,
+        }
+    }
+
     /// Whether packets that may have come are to be looked for before tasks run.
     pub fn is_network_first(&self) -> bool {
         matches!(&self.controller, Controller::Timed(timed) if self.has_demand && timed.is_network_first())
@@ -174,24 +201,51 @@ impl Controller {
     fn of(settings: &Settings) -> Self {
         let Settings { controller, hz, knobs, other_programs } = *settings;
         match controller {
-            corelane_isr::polling::Controller::Timed => Self::Timed(Timed::new(knobs, other_programs)),
-            corelane_isr::polling::Controller::Original => {
+            Kind::Timed => Self::Timed(Timed::new(knobs, other_programs)),
+            Kind::Original => {
                 // reason: settings are changed only to what is in range.
                 let mut original = Original::new(hz, knobs).expect("settings in their ranges");
                 // reason: it has none yet.
                 original.register(0).expect("the first handler finds room");
                 let each = 1_000_000_000 / u64::from(hz);
-                Self::Original(Box::new(Ticking { original, due: 0, each, is_scheduled: false, is_polling: false, frames: 0 }))
+                Self::Original(Box::new(Ticking {
+                    original,
+                    due: 0,
+                    each,
+                    is_scheduled: false,
+                    is_polling: false,
+                    frames: 0,
+                    is_idle: false,
+                    shown_at: 0,
+                }))
             }
         }
     }
 }
 
 impl Ticking {
+    /// Sets the knobs; the bound comes before what it bounds.
+    fn set(&mut self, knobs: Knobs) {
+        for knob in Knob::ALL {
+            let set = self.original.set(knob, knobs.get(knob).into());
+            assert!(set.is_ok(), "settings are changed only to what is in range: {set:?}");
+        }
+    }
+
+    /// Whether its variables are to be shown again, which they are ten times a second.
+    fn is_to_show(&mut self, now: u64) -> bool {
+        let is_due = now >= self.shown_at + SHOWN_AGAIN;
+        if is_due {
+            self.shown_at = now;
+        }
+        is_due
+    }
+
     /// The ticks that are due, and the poll that comes of them.
     fn begin(&mut self, now: u64, wait: Wait) {
-        // The first tick is the first that anybody asks for; a clock that stood still makes up for some.
-        self.due = self.due.max(now.saturating_sub(TICKS_LATE * self.each));
+        // The first tick is now; a lane that was stopped makes up for some.
+        let least = if self.due == 0 { now } else { now.saturating_sub(TICKS_LATE * self.each) };
+        self.due = self.due.max(least);
         while self.due <= now {
             self.is_scheduled |= self.original.tick(self.due / 1_000);
             self.due += self.each;
@@ -199,13 +253,14 @@ impl Ticking {
         if self.is_polling {
             return;
         }
+        self.is_idle = false;
         let chunk = match std::mem::take(&mut self.is_scheduled) {
             true => {
                 self.is_polling = true;
                 Some(self.original.poll(now / 1_000))
             }
             // A lane that would sleep has nothing else to do.
-            false => self.original.idle_poll().filter(|_| wait != Wait::No),
+            false => self.original.idle_poll().filter(|_| wait != Wait::No).inspect(|_| self.is_idle = true),
         };
         self.frames = chunk.map_or(0, |chunk| chunk.frames as usize);
     }
