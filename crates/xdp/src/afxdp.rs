@@ -741,7 +741,7 @@ impl Port for XdpPort {
     fn released(&mut self, now: u64) -> u64 {
         let Attachment { link, queues, .. } = &*self.queue.attachment;
         self.outlook.iter_mut().for_each(|outlook| outlook.look(now, link, &self.queue.name, *queues));
-        self.polling.iter_mut().for_each(|polling| polling.attended(now));
+        self.polling.iter_mut().for_each(|polling| polling.pressure().attended(now));
         self.reap();
         // What the interface still has stays lent until it is up again, or this ends; nobody waits for that.
         if self.watch.fault().is_some() {

@@ -43,6 +43,7 @@ mod outlook;
 pub mod packet;
 mod polling;
 mod posted;
+mod pressure;
 mod receiving;
 mod ring;
 mod share;

@@ -2,15 +2,15 @@
 //! takes its CPU from it meanwhile (`Documentation/networking/napi.rst`, busy polling and interrupt mitigation).
 //!
 //! ```text
-//! few at once:  the kernel receives, as ever -> frames came -> the lane handles them and sleeps
-//! PRESSURE at once: look: the kernel receives, on the lane's thread -> frames: handles them, again -> none: the lane sleeps
-//!               asleep for AGAIN nanoseconds -> looks again; fewer than PRESSURE, or nothing QUIET times -> as ever
-//!               nobody has looked for DEFERRED nanoseconds -> the kernel receives what has come
+//! few at once: the kernel receives, as ever -> frames came -> the lane handles them and sleeps
+//! in numbers:  look: the kernel receives, on the lane's thread -> frames: handles them, again -> none: the lane sleeps, and looks again (`pressure`)
+//!              nobody has looked for DEFERRED nanoseconds -> the kernel receives what has come
 //! ```
 //!
-//! So a packet waits for AGAIN where packets came in numbers, and nowhere else. In numbers are they also that come to the queue and not to the lane: the program counts them. A copying socket of AF_XDP does not know its NAPI (6.13 and
+//! So a packet waits for half a millisecond where packets came in numbers, and nowhere else. A copying socket of AF_XDP does not know its NAPI (6.13 and
 //! later), so busy polling by its own options does nothing; a ring of io_uring is told the number (6.13), and polls before each wait.
 
+use crate::pressure::Pressure;
 use corelane_os::errno;
 use corelane_os::netlink::generic::{Family, ask, attributes};
 use io_uring::types::{Fd, Napi, NapiTracking, SubmitArgs, Timespec};
@@ -21,13 +21,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// How long the kernel leaves receiving to the lane after each look, in nanoseconds: longer than a lane keeps packets waiting for what else it does.
-const DEFERRED: u64 = 5_000_000;
-/// When a lane that found nothing looks again, in nanoseconds, as long as receiving is left to it.
-const AGAIN: u64 = 500_000;
-/// Packets that come at once, or within [`AGAIN`], from which on a lane takes them in by itself.
-const PRESSURE: u64 = 48;
-/// Looks in a row that find nothing until the kernel receives again.
-const QUIET: u32 = 8;
+const DEFERRED: u64 = 2_000_000;
 /// How often in a row it does so although there was nothing.
 const DEFERRALS: u32 = 1;
 /// The kernel's family of messages (`linux/netdev.h`), what it is asked and tells.
@@ -126,17 +120,8 @@ pub struct Polling {
     ring: IoUring,
     receiver: Receiver,
     is_watching: bool,
-    /// Packets came, so there may be more: they are to be looked for before the lane sleeps.
-    goes_on: bool,
-    /// Packets that have come to the queue, whatever became of them, and when that was noted.
-    seen: u64,
-    seen_at: u64,
-    /// When a lane that sleeps is to look, while the kernel leaves receiving to it.
-    look_at: u64,
-    /// Looks in a row that have found nothing.
-    quiet: u32,
-    /// The kernel leaves receiving to who looks.
-    is_deferring: bool,
+    /// Whether packets come in numbers.
+    pressure: Pressure,
     /// It would not be told otherwise, and is not asked again.
     is_fixed: bool,
 }
@@ -148,65 +133,31 @@ impl Polling {
     /// The system's number.
     pub fn new(receiver: Receiver) -> Result<Self, i32> {
         let made = ring().and_then(|ring| ring.submitter().register_napi_add_id(receiver.id).map(|()| ring));
-        let polling = |ring| Self {
-            ring,
-            receiver,
-            is_watching: false,
-            goes_on: false,
-            seen: 0,
-            seen_at: 0,
-            look_at: 0,
-            quiet: 0,
-            is_deferring: true,
-            is_fixed: false,
-        };
+        let polling = |ring| Self { ring, receiver, is_watching: false, pressure: Pressure::new(), is_fixed: false };
         made.map(polling).map_err(|error| errno::of(&error))
+    }
+
+    /// Whether packets come in numbers.
+    pub fn pressure(&mut self) -> &mut Pressure {
+        &mut self.pressure
     }
 
     /// Whether there may be more than has come: a look is due.
     pub fn goes_on(&self) -> bool {
-        self.goes_on
+        self.pressure.goes_on()
     }
 
     /// When a lane that sleeps is to look, while the kernel leaves receiving to it.
     pub fn wakes_at(&self) -> Option<u64> {
-        self.is_deferring.then_some(self.look_at)
+        self.pressure.wakes_at()
     }
 
-    /// The lane attends to the port: what has waited for [`AGAIN`] is looked for with its next receive.
-    pub fn attended(&mut self, now: u64) {
-        if self.wakes_at().is_some_and(|time| time <= now) {
-            (self.goes_on, self.look_at) = (true, now + AGAIN);
-        }
-    }
-
-    /// A receive ends, on top of each look that there was: so many packets have come to the queue by now, and so many frames to the lane with it.
+    /// A receive ends ([`Pressure::came`]): the kernel is told by whom it receives from now on.
     pub fn came(&mut self, now: u64, seen: u64, frames: usize) {
-        let (packets, since) = (seen.wrapping_sub(self.seen), now.saturating_sub(self.seen_at));
-        (self.seen, self.seen_at, self.look_at) = (seen, now, now + AGAIN);
-        let is_flood = packets >= PRESSURE && since.saturating_mul(PRESSURE) <= packets.saturating_mul(AGAIN);
-        let is_under_pressure = is_flood || frames as u64 >= PRESSURE;
-        let has_looked = std::mem::take(&mut self.goes_on);
-        let came = packets > 0 || frames > 0;
-        self.quiet = if came { 0 } else { self.quiet + u32::from(has_looked) };
-        let ends = if came { !is_under_pressure && !has_looked } else { self.quiet >= QUIET };
-        match self.is_deferring {
-            true if ends => self.defer(false),
-            false if is_under_pressure => self.defer(true),
-            _ => return self.goes_on = came && self.is_deferring,
-        }
-        // One look more ends the time for which the kernel leaves it to others.
-        (self.goes_on, self.quiet) = (true, 0);
-    }
-
-    /// Has the kernel leave receiving to this lane, or do it as it did before.
-    fn defer(&mut self, defers: bool) {
-        if self.is_fixed {
-            return;
-        }
+        let Some(defers) = self.pressure.came(now, seen, frames).filter(|_| !self.is_fixed) else { return };
         let set = if defers { self.receiver.defer() } else { self.receiver.restore() };
         match set {
-            Ok(()) => self.is_deferring = defers,
+            Ok(()) => self.pressure.defers(defers),
             // Who is no longer allowed to leaves it as it is.
             Err(_) => self.is_fixed = true,
         }
@@ -224,7 +175,7 @@ impl Polling {
             return Ok(());
         }
         receiver.defer()?;
-        (self.is_deferring, self.is_fixed) = (true, false);
+        (self.pressure, self.is_fixed) = (Pressure::new(), false);
         self.ring.submitter().register_napi_add_id(receiver.id)?;
         // The other is gone.
         let _gone = self.ring.submitter().register_napi_del_id(self.receiver.id);

@@ -87,9 +87,7 @@ impl Timed {
     /// The network took so long for so many frames; returns what of it was its own.
     pub fn network_took(&mut self, nanoseconds: u64, frames: u64) -> u64 {
         let took = nanoseconds.min(self.longest(frames));
-        if frames > 0 {
-            self.note_cost(took.saturating_mul(16) / frames);
-        }
+        took.saturating_mul(16).checked_div(frames).into_iter().for_each(|cost| self.note_cost(cost));
         let least = -self.most().max(1);
         self.account = (self.account + self.share(took) - took.cast_signed()).max(least);
         if self.account <= 0 && !self.is_idle() && !self.is_held {

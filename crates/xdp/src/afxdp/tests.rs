@@ -32,12 +32,15 @@ fn what_the_card_says_comes_with_the_packet() {
         };
         for (types, is_noted) in [(OF_PORTS, true), (functions.types, false)] {
             let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues").unwrap();
+            let seen = Counts::new(1, "corelane_seen").unwrap();
+            let maps = Maps { sockets: &sockets, seen: &seen };
             let functions = Functions { types, ..functions };
             let Attached { link, mode, has_pieces, tells, notes, obstacle } =
-                attach_best(&Ours::All, &sockets, &interface, Some(&functions)).unwrap();
+                attach_best(&Ours::All, maps, &interface, Some(&functions)).unwrap();
             assert!(tells && mode == XdpMode::Native);
             let attachment = Arc::new(Attachment {
                 sockets,
+                seen,
                 mode,
                 has_pieces,
                 tells,
@@ -66,6 +69,7 @@ fn what_the_card_says_comes_with_the_packet() {
                 assert_eq!(frames[0].facts.hash, None, "of no addresses, so of no use");
                 assert_eq!(note_of(&frames[0]) & card::MARK != 0, is_noted, "{:#x}", note_of(&frames[0]));
             }
+            assert_eq!(near.queue.attachment.seen.get(0), 10, "each packet was counted for its queue");
             near.end(1);
         }
     });

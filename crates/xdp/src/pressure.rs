@@ -1,0 +1,145 @@
+//! Whether packets come in numbers, so that the lane takes them in by itself, and when it looks for more.
+//!
+//! ```text
+//! few:     the kernel receives, as ever
+//! PRESSURE at once, or within AGAIN: receiving is left to the lane -> it looks as long as packets come, and each AGAIN
+//!          fewer than PRESSURE without a look, or QUIET looks in vain -> few
+//! ```
+//!
+//! In numbers are they also that come to the queue and not to the lane: dropped, forwarded, or the kernel's.
+
+/// When a lane that found nothing looks again, in nanoseconds, as long as receiving is left to it.
+pub const AGAIN: u64 = 500_000;
+/// Packets that come at once, or within [`AGAIN`], from which on a lane takes them in by itself.
+const PRESSURE: u64 = 48;
+/// Looks in a row that find nothing until the kernel receives again.
+const QUIET: u32 = 8;
+
+/// What is known of it.
+#[derive(Debug)]
+pub struct Pressure {
+    /// Receiving is left to the lane.
+    is_deferring: bool,
+    /// Packets came, so there may be more: they are to be looked for before the lane sleeps.
+    goes_on: bool,
+    /// Packets that have come to the queue, and when that was noted.
+    seen: u64,
+    seen_at: u64,
+    look_at: u64,
+    /// Looks in a row that have found nothing.
+    quiet: u32,
+}
+
+impl Pressure {
+    /// That of a queue whose receiving is left to the lane, and nothing has come yet.
+    pub const fn new() -> Self {
+        Self { is_deferring: true, goes_on: false, seen: 0, seen_at: 0, look_at: 0, quiet: 0 }
+    }
+
+    /// Whether there may be more than has come: a look is due.
+    pub fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// When a lane that sleeps is to look. Where nothing comes for long, and the kernel cannot be told to receive again, what it receives late wakes the lane.
+    pub fn wakes_at(&self) -> Option<u64> {
+        (self.is_deferring && self.quiet < QUIET).then_some(self.look_at)
+    }
+
+    /// The lane attends to the port: what has waited for [`AGAIN`] is looked for with its next receive.
+    pub fn attended(&mut self, now: u64) {
+        if self.wakes_at().is_some_and(|time| time <= now) {
+            (self.goes_on, self.look_at) = (true, now + AGAIN);
+        }
+    }
+
+    /// A receive ends, behind each look that was due: so many packets have come to the queue by now, and so many frames to the lane with it. Returns whether receiving is
+    /// to be left to the lane from now on, or no longer, if that changes.
+    pub fn came(&mut self, now: u64, seen: u64, frames: usize) -> Option<bool> {
+        let (packets, since) = (seen.wrapping_sub(self.seen), now.saturating_sub(self.seen_at));
+        (self.seen, self.seen_at, self.look_at) = (seen, now, now + AGAIN);
+        let is_flood = packets >= PRESSURE && since.saturating_mul(PRESSURE) <= packets.saturating_mul(AGAIN);
+        let is_under_pressure = is_flood || frames as u64 >= PRESSURE;
+        let (has_looked, came) = (std::mem::take(&mut self.goes_on), packets > 0 || frames > 0);
+        self.quiet = if came { 0 } else { self.quiet.saturating_add(u32::from(has_looked)) };
+        self.goes_on = came && self.is_deferring;
+        let ends = if came { !is_under_pressure && !has_looked } else { self.quiet >= QUIET };
+        match self.is_deferring {
+            true if ends => Some(false),
+            false if is_under_pressure => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Receiving is left to the lane from now on, or no longer.
+    pub fn defers(&mut self, is_deferring: bool) {
+        // One look more ends the time for which the kernel leaves it to others.
+        (self.is_deferring, self.goes_on, self.quiet) = (is_deferring, true, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One whose kernel receives, at that time.
+    fn few(now: u64) -> Pressure {
+        let mut pressure = Pressure::new();
+        pressure.defers(false);
+        assert_eq!(pressure.came(now, 0, 0), None);
+        assert_eq!((pressure.goes_on(), pressure.wakes_at()), (false, None), "nobody looks, and nobody wakes");
+        pressure
+    }
+
+    #[test]
+    fn many_at_once_are_left_to_the_lane_wherever_they_go() {
+        let mut pressure = few(0);
+        assert_eq!(pressure.came(1_000, 47, 47), None);
+        assert_eq!(pressure.came(2_000, 95, 48), Some(true));
+        // None of them is the lane's.
+        let mut pressure = few(0);
+        assert_eq!(pressure.came(AGAIN, 48, 0), Some(true));
+        // As many, over a longer time, are few.
+        let mut pressure = few(0);
+        assert_eq!(pressure.came(AGAIN + 1, 48, 0), None);
+        assert_eq!(pressure.came(2 * AGAIN, 96 + 48, 1), Some(true));
+    }
+
+    #[test]
+    fn while_they_come_it_is_looked_and_a_lane_that_sleeps_looks_again() {
+        let mut pressure = few(0);
+        assert_eq!(pressure.came(1_000, 64, 64), Some(true));
+        pressure.defers(true);
+        assert!(pressure.goes_on());
+        assert_eq!(pressure.came(2_000, 128, 64), None);
+        assert!(pressure.goes_on());
+        assert_eq!(pressure.came(3_000, 128, 0), None);
+        assert_eq!((pressure.goes_on(), pressure.wakes_at()), (false, Some(3_000 + AGAIN)));
+        pressure.attended(3_000 + AGAIN - 1);
+        assert!(!pressure.goes_on());
+        pressure.attended(3_000 + AGAIN);
+        assert_eq!((pressure.goes_on(), pressure.wakes_at()), (true, Some(3_000 + 2 * AGAIN)), "its time moves on");
+    }
+
+    #[test]
+    fn where_nothing_comes_the_kernel_receives_again() {
+        let mut pressure = Pressure::new();
+        let mut looks = 0;
+        let ends = (1..100).find_map(|number| {
+            pressure.attended(number * AGAIN);
+            looks += u32::from(pressure.goes_on());
+            pressure.came(number * AGAIN, 0, 0)
+        });
+        assert_eq!((ends, looks), (Some(false), QUIET));
+        // It could not be told: nobody wakes for nothing, and the next that comes is looked for.
+        assert_eq!(pressure.wakes_at(), None);
+        assert_eq!(pressure.came(200 * AGAIN, 60, 3), None);
+        assert!(pressure.goes_on() && pressure.wakes_at().is_some());
+    }
+
+    #[test]
+    fn a_few_that_come_without_a_look_end_it() {
+        let mut pressure = Pressure::new();
+        assert_eq!(pressure.came(10 * AGAIN, 1, 1), Some(false));
+    }
+}
