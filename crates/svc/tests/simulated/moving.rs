@@ -93,9 +93,14 @@ impl StreamService for Winding {
 
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
         assert!(self.here.contains_key(&session.number), "a session is on one lane");
-        let Ok(mut lease) = cx.lease(input.len().max(1)) else { return Next::Continue };
-        let bytes = input.len();
-        input.pieces().for_each(|piece| lease.append(piece));
+        // Bytes are answered in pairs, so the last may be left.
+        let bytes = if input.is_finished() { input.len() } else { input.len() & !1 };
+        if bytes == 0 {
+            return Next::Continue;
+        }
+        let Ok(mut lease) = cx.lease(bytes) else { return Next::Continue };
+        let all: Vec<u8> = input.pieces().flatten().copied().take(bytes).collect();
+        lease.append(&all);
         input.skip(bytes);
         session.position.apply(&mut lease);
         cx.count_requests(1);
@@ -436,7 +441,10 @@ fn who_finds_no_place_comes_back_and_is_served_on() {
 fn who_is_on_the_way_when_the_lanes_drain_is_served_and_ends_once() {
     let mut all = Seen::default();
     for_seeds(600, |seed| {
-        add(&mut all, run(seed, if seed.is_multiple_of(2) { Faults::all(seed) } else { Faults::none() }, patient(), true).0)
+        let faults = if seed.is_multiple_of(2) { Faults::all(seed) } else { Faults::none() };
+        // Some find no place, and go back to a lane that drains as well.
+        let limits = if seed.is_multiple_of(3) { patient().connections_max(4) } else { patient() };
+        add(&mut all, run(seed, faults, limits, true).0);
     });
     println!("{all:?}");
     assert!(all.moved > 1_000, "{all:?}");
@@ -474,9 +482,9 @@ impl Stage {
 
     /// What is asked is answered, wherever the connection is.
     fn assert_served(&mut self) {
-        let mut expected = *b"words";
+        let mut expected = *b"word";
         self.position.apply(&mut expected);
-        assert_eq!(self.end.send(b"words"), 5);
+        assert_eq!(self.end.send(b"word"), 4);
         self.rig.wait(5 * MS);
         assert_eq!(self.end.read(usize::MAX), expected);
     }
@@ -547,12 +555,12 @@ fn a_descriptor_that_stays_open_where_a_connection_has_left_is_noticed() {
 fn a_busy_connection_stays_and_is_told_so() {
     let mut stage = Stage::new();
     // The question is under way when the lane is told.
-    assert_eq!(stage.end.send(b"words"), 5);
+    assert_eq!(stage.end.send(b"word"), 4);
     let (told, seen) = channel();
     let which = Move { to: 1 - stage.at, choose: Box::new(|_| true), stays: Box::new(move |_, why| told.send(why).unwrap()) };
     stage.rig.tell.tell(stage.at, Steer { command: Command::Move(which), reply: Box::new(|_| ()) }).unwrap();
     stage.rig.wait(5 * MS);
-    let mut expected = *b"words";
+    let mut expected = *b"word";
     stage.position.apply(&mut expected);
     assert_eq!(stage.end.read(usize::MAX), expected, "it is answered wherever it is");
     assert!(seen.try_iter().all(|why| why == Stays::Busy || matches!(why, Stays::System(fault) if fault.reason == Reason::Busy)));
