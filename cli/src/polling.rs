@@ -4,7 +4,7 @@ mod asked;
 mod tune;
 
 use crate::print::print;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use asked::{Page, change};
 use corelane::admin::dispatch;
 use corelane::admin::polling::{Change, Controller, Knob, LanePolling, Settings, Variables, polling_of};
@@ -49,7 +49,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let page = Page::of(arguments.pid)?;
     arguments.changes.iter().try_for_each(|wanted| change(&page, *wanted))?;
     if let Some(least) = arguments.tune {
-        let Some(before) = shown(&page)? else { return Err(page.polls_nothing()) };
+        let lanes = || {
+            anyhow!(
+                "--tune tries the knobs of lanes that poll, and none of process {} does: `--packet INTERFACE,..,poll`",
+                page.pid
+            )
+        };
+        let before = shown(&page)?.ok_or_else(lanes)?;
         let least = least.or_else(|| before.user_frac());
         tune::run(&page, least, &mut |line| print(line))?;
     }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// The process that is asked, and its counters.
 pub struct Page {
     pub path: PathBuf,
-    pid: u32,
+    pub pid: u32,
     reader: Reader,
 }
 

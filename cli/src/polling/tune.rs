@@ -3,7 +3,7 @@
 use super::asked::{Page, change};
 use anyhow::{Result, anyhow};
 use corelane::admin::polling::tune::{self, Dimension, Limits, Seen, Settings as Found, Step, Tuner};
-use corelane::admin::polling::{Change, Controller, Knob, LanePolling, polling_of};
+use corelane::admin::polling::{Change, Controller, Knob, Knobs, LanePolling, polling_of};
 use corelane::admin::watch::{PacketCounter, Snapshot};
 use std::thread::sleep;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const EACH: Duration = Duration::from_secs(1);
 /// Looks at the most: a minute of them.
 const LOOKS: u32 = 60;
 
-/// Tries settings on all lanes, and says of each what came of it. The best stays, also where this is interrupted by an error; `user_share` is kept for others at least, in per cent.
+/// Tries settings on all lanes, and says of each what came of it. The best stays; where this fails, what was set is set again. `user_share` is kept for others at least, in per cent.
 pub fn run(page: &Page, user_share: Option<u32>, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
     let first = first(&page.look())?;
     let settings = first.settings;
@@ -21,10 +21,8 @@ pub fn run(page: &Page, user_share: Option<u32>, say: &mut dyn FnMut(&str) -> Re
     let mut said = 0;
     let started = tune_on(page, &mut tuner, &mut said, say);
     if started.is_err() {
-        // What was there is there again, as far as the process still hears.
-        for knob in Knob::ALL {
-            let _gone = change(page, Change::Knob(knob, settings.knobs.get(knob).into()));
-        }
+        // As far as the process still hears.
+        let _gone = put(page, settings.hz, &settings.knobs);
     }
     started
 }
@@ -64,15 +62,21 @@ fn dimensions(now: &LanePolling) -> Vec<Dimension> {
 /// Puts settings in force; what is so already is left alone. The bound comes before what it bounds.
 fn set(page: &Page, found: &Found) -> Result<()> {
     let now = first(&page.look())?.settings;
-    if let Some(hz) = found.get(tune::original::TICKS).filter(|hz| *hz != now.hz) {
-        change(page, Change::Hz(hz.into()))?;
+    let (hz, knobs) = tune::original::knobs(found, now.hz, &now.knobs);
+    put(page, hz, &knobs)
+}
+
+/// The ticks a second bound a knob: they come before it where they grow, and behind it else.
+fn put(page: &Page, hz: u32, knobs: &Knobs) -> Result<()> {
+    let now = first(&page.look())?.settings;
+    let ticks = || if hz == now.hz { Ok(()) } else { change(page, Change::Hz(hz.into())) };
+    if hz > now.hz {
+        ticks()?;
     }
-    for knob in Knob::ALL {
-        if let Some(value) = found.get(knob.name()).filter(|value| *value != now.knobs.get(knob)) {
-            change(page, Change::Knob(knob, value.into()))?;
-        }
+    for knob in Knob::ALL.into_iter().filter(|knob| knobs.get(*knob) != now.knobs.get(*knob)) {
+        change(page, Change::Knob(knob, knobs.get(knob).into()))?;
     }
-    Ok(())
+    if hz < now.hz { ticks() } else { Ok(()) }
 }
 
 /// What all lanes carried and lost in a second, and the greatest shares. What a card drops before anybody sees it is not known; but packets that were held show that there were more.

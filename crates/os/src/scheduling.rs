@@ -48,6 +48,12 @@ impl Scheduling {
         NICE.map(Self::nice).chain([Self::idle()])
     }
 
+    /// The same, and nothing of it for threads and processes that one with it begins (SCHED_FLAG_RESET_ON_FORK).
+    #[must_use]
+    pub fn of_one_thread(self) -> Self {
+        Self { flags: self.flags | libc::SCHED_FLAG_RESET_ON_FORK as u64, ..self }
+    }
+
     /// The part of a CPU that it has among others; none if it is not shared by weights (SCHED_FIFO, SCHED_RR, SCHED_DEADLINE).
     pub fn weight(self) -> Option<u32> {
         match self.policy as i32 {

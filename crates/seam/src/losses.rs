@@ -20,6 +20,8 @@ pub struct PortNews {
     pub facts: PortFacts,
     /// What the interface is.
     pub state: PortState,
+    /// Nanoseconds that looks took ([`Port::looked`]).
+    pub looked: u64,
 }
 
 /// Looks what was lost, soon after something came or left; and what the interface is, whenever the driver attends to it.
@@ -35,14 +37,14 @@ impl LossPort {
     /// Around `inner`; what it tells is read from the second value, on the same lane.
     pub fn new(inner: Box<dyn Port>) -> (Self, Rc<Cell<PortNews>>) {
         let (lost, facts, state) = (Lost::default(), inner.facts(), inner.state());
-        let news = Rc::new(Cell::new(PortNews { lost, facts, state }));
+        let news = Rc::new(Cell::new(PortNews { lost, facts, state, looked: 0 }));
         (Self { inner, news: news.clone(), look_at: None }, news)
     }
 
     /// Notes what the interface is.
     fn see(&self) {
-        let (lost, facts, state) = (self.news.get().lost, self.inner.facts(), self.inner.state());
-        self.news.set(PortNews { lost, facts, state });
+        let (facts, state) = (self.inner.facts(), self.inner.state());
+        self.news.set(PortNews { facts, state, ..self.news.get() });
     }
 
     fn look(&mut self) {
@@ -70,6 +72,10 @@ impl Port for LossPort {
         let result = self.inner.receive(now, at_most, into);
         if into.len() > before {
             self.look_at.get_or_insert(now + LOOK_AFTER);
+        }
+        let (news, looked) = (self.news.get(), self.inner.looked());
+        if looked != news.looked {
+            self.news.set(PortNews { looked, ..news });
         }
         result
     }

@@ -221,6 +221,11 @@ pub trait Port: fmt::Debug {
     /// order.
     fn released(&mut self, now: u64) -> u64;
 
+    /// Nanoseconds that this thread has received for the port in calls of it, where the lane takes packets in by itself, whatever became of them; never less than it was.
+    fn looked(&self) -> u64 {
+        0
+    }
+
     /// What was lost; no number is ever less than it was. It may cost a system call, so it is asked for rarely.
     fn lost(&mut self) -> Lost {
         Lost::default()
@@ -273,6 +278,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
         (**self).send(now, frames)
+    }
+
+    fn looked(&self) -> u64 {
+        (**self).looked()
     }
 
     fn released(&mut self, now: u64) -> u64 {

@@ -43,6 +43,10 @@ macro_rules! of_inner {
     (and losses) => {
         of_inner!();
 
+        fn looked(&self) -> u64 {
+            self.inner.looked()
+        }
+
         fn lost(&mut self) -> Lost {
             self.inner.lost()
         }

@@ -69,6 +69,8 @@ pub(crate) struct Beside {
     /// What is set of polling, and what is seen of it.
     polling: Option<polling::Settings>,
     polled: PollingNow,
+    /// Packets are held: it is others' time.
+    is_held: bool,
     /// It has broken, and takes no packets any more: why, until that was told.
     broken: Option<Broken>,
     /// The next frame breaks it.
@@ -103,6 +105,7 @@ impl Beside {
             gauges,
             polling: settings.polling,
             polled: PollingNow::default(),
+            is_held: false,
             broken: None,
             #[cfg(test)]
             planted: false,
@@ -276,6 +279,16 @@ impl Beside {
     /// What is seen of polling, as of now.
     pub fn note_polling(&mut self, polled: PollingNow) {
         self.polled = polled;
+    }
+
+    /// Notes whether packets are held.
+    pub fn note_held(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
+    /// Whether packets are held.
+    pub fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// What is seen of polling.

@@ -20,6 +20,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Rounds of one collect, at the most: the lane hears of orders between collects.
+const ROUNDS: usize = 64;
+
 /// A driver with a stack of its own over ports.
 pub struct Stack<D> {
     below: D,
@@ -197,8 +200,7 @@ impl<D: Driver> Stack<D> {
     }
 
     fn ask_of_ports(&mut self) {
-        // What came before it was asked for counts as well.
-        let frames = self.polling.frames().saturating_sub(self.handled);
+        let frames = self.polling.frames_beside(self.handled);
         let wants_close = self.beside.borrow().wants_close();
         for (number, gate) in self.gates.iter_mut().enumerate() {
             if wants_close {
@@ -222,7 +224,8 @@ impl<D: Driver> Stack<D> {
     /// What is to be done whatever the driver brings.
     fn before(&mut self, wait: Wait, at_most: usize) {
         let now = self.below.now();
-        let set = self.beside.borrow().polling_settings();
+        // Ports that close have no ticks.
+        let set = self.beside.borrow().polling_settings().filter(|_| !self.beside.borrow().wants_close());
         let is_changed = self.polling.follow(set);
         self.polling.begin(now, wait);
         if is_changed || self.polling.is_to_show() {
@@ -235,6 +238,9 @@ impl<D: Driver> Stack<D> {
         self.look();
         self.hand_over(at_most);
         self.ask_of_ports();
+        let handled = std::mem::take(&mut self.handled);
+        let now = self.polling.asks_for_time(handled).then(|| self.below.now());
+        self.polling.handled(now, handled);
     }
 
     /// Handles packets, as many as the lane's budget has left in this turn.
@@ -296,6 +302,10 @@ impl<D: Driver> Stack<D> {
         }
         self.look();
         let ended = self.polling.asks_for_time(self.handled).then(|| self.below.now());
+        let looked = self.gates.iter_mut().map(Gate::take_looked).sum();
+        if self.handled == 0 && looked > 0 {
+            self.polling.looked(looked);
+        }
         let are_left = self.gates.iter().any(Gate::has_frames) || self.net.has_queued(&self.beside.borrow());
         let goes_on = self.polling.end(ended, std::mem::take(&mut self.handled), are_left);
         self.hand_over(at_most.saturating_sub(completions.len() - start + self.done.len()));
@@ -311,6 +321,7 @@ impl<D: Driver> Stack<D> {
         if beside.tally.is_untold() {
             beside.note_polling(self.polling.now());
         }
+        beside.note_held(self.polling.is_held());
         self.net.note_to(beside, &self.gates, self.sends);
     }
 
@@ -461,7 +472,7 @@ impl<D: Driver> Driver for Stack<D> {
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         let start = completions.len();
         let (mut wait, mut left) = (wait, at_most);
-        loop {
+        for _ in 0..ROUNDS {
             self.before(wait, left);
             let (waits, from) = (self.wait(wait), completions.len());
             self.below.collect(waits, left, completions);

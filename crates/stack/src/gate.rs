@@ -53,6 +53,8 @@ pub(crate) struct Gate {
     /// Why the port is closed, if nobody wanted that.
     fault: Option<Fault>,
     wants_close: bool,
+    /// What the port has said of the time that its looks took.
+    looked: u64,
     /// Frames that came and were not handled yet.
     incoming: VecDeque<Frame>,
     /// Storage of frames that were sent.
@@ -97,6 +99,7 @@ impl Gate {
             news,
             fault: None,
             wants_close: false,
+            looked: 0,
             incoming: VecDeque::with_capacity(FRAMES_EACH),
             spare: Vec::with_capacity(FRAMES_EACH),
         }
@@ -129,7 +132,7 @@ impl Gate {
 
     /// Takes in what can be known of the port without asking the driver.
     pub fn look(&mut self, now: u64, interface: &mut Interface) {
-        let PortNews { lost, facts, state } = self.news.get();
+        let PortNews { lost, facts, state, .. } = self.news.get();
         interface.note_lost(lost);
         interface.note_facts(now, &facts);
         interface.note_port(now, state, matches!(self.state, GateState::Open(_)));
@@ -171,7 +174,8 @@ impl Gate {
         }
         self.is_receiving = true;
         let into = std::mem::take(&mut self.incoming).into();
-        let at_most = frames.min(FRAMES_EACH);
+        // A packet comes whole.
+        let at_most = frames.max(self.news.get().facts.pieces_max).min(FRAMES_EACH);
         driver.push(name(self.port, RECEIVE), FrameOp::Receive { port, at_most, into }.into());
     }
 
@@ -179,6 +183,12 @@ impl Gate {
     pub fn next_frame(&mut self) -> Option<(Frame, bool)> {
         let frame = self.incoming.pop_front()?;
         Some((frame, self.incoming.is_empty()))
+    }
+
+    /// Nanoseconds that the port's looks took since this was asked last.
+    pub fn take_looked(&mut self) -> u64 {
+        let now = self.news.get().looked;
+        now - std::mem::replace(&mut self.looked, now)
     }
 
     /// Whether frames came that were not handled.

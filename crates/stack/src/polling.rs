@@ -7,11 +7,13 @@
 //!
 //! FreeBSD's controller has its ticks here: the driver waits for the next one at most, and goes round within a collect as long as the controller says so.
 
-use corelane_isr::polling::{Controller as Kind, Knob, Knobs, Original, Settings, Timed, TimedCounts, Variables};
+use corelane_isr::polling::{Controller as Kind, Knob, Knobs, Original, PERIOD, Settings, Timed, TimedCounts, Variables};
 use corelane_seam::Wait;
 
 /// Ticks that are made up for, at most: with more than a hundred pending the controller has stalled, and forgets them.
 const TICKS_LATE: u64 = 128;
+/// Nanoseconds for which tasks wait for packets at the most: services may use the time that packets leave, and packets come all the same.
+const TASKS_WAIT: u64 = 10 * PERIOD;
 /// Nanoseconds from one time that the variables are shown to the next.
 const SHOWN_AGAIN: u64 = 100_000_000;
 
@@ -25,6 +27,9 @@ pub(crate) struct Polling {
     began: u64,
     /// The last collect brought packets, so there may be more.
     has_demand: bool,
+    /// Packets come before tasks, and since when that has been so.
+    is_first: bool,
+    first_since: Option<u64>,
     /// Nanoseconds that packets took.
     network: u64,
 }
@@ -70,7 +75,7 @@ impl Polling {
     /// One that has told nobody anything; none: packets have the time that they take.
     pub fn new(settings: Option<Settings>) -> Self {
         let controller = settings.map_or(Controller::None, |settings| Controller::of(&settings));
-        Self { settings, controller, left_at: None, began: 0, has_demand: false, network: 0 }
+        Self { settings, controller, left_at: None, began: 0, has_demand: false, is_first: false, first_since: None, network: 0 }
     }
 
     /// From now on this is set; returns whether it was not already. What a controller has found out stays as long as there is the same one.
@@ -121,9 +126,41 @@ impl Polling {
         }
     }
 
-    /// Packets woke the lane, at this time.
+    /// Packets woke the lane, at this time: until then it slept.
     pub fn woke(&mut self, now: u64) {
-        self.began = self.began.max(now);
+        let slept = now.saturating_sub(self.began);
+        self.began += slept;
+        if let Controller::Timed(timed) = &mut self.controller {
+            timed.others_took(slept, false);
+        }
+    }
+
+    /// So many packets were handled before the driver below was asked for more; the time if it was asked for. What comes from now on is not theirs.
+    pub fn handled(&mut self, now: Option<u64>, packets: usize) {
+        self.has_demand |= packets > 0;
+        let Some(now) = now else { return };
+        self.took(now, packets);
+        self.left_at = Some(now);
+    }
+
+    /// Receiving took so long, in calls of the port, for packets of which none was a frame.
+    pub fn looked(&mut self, nanoseconds: u64) {
+        if let Controller::Timed(timed) = &mut self.controller {
+            timed.charge(nanoseconds);
+            self.network += nanoseconds;
+            // That much of what goes by until the next collect is not others'.
+            self.left_at = self.left_at.map(|left_at| left_at + nanoseconds);
+        }
+    }
+
+    fn took(&mut self, now: u64, packets: usize) {
+        let took = now.saturating_sub(self.began);
+        self.began = now;
+        self.network += match &mut self.controller {
+            Controller::None => 0,
+            Controller::Timed(timed) => timed.network_took(took, packets as u64),
+            Controller::Original(_) => took,
+        };
     }
 
     /// How long the driver may wait, if it may wait for so long without this.
@@ -138,6 +175,14 @@ impl Polling {
             (Wait::Until(time), Some(until)) => Wait::Until(time.min(until)),
             (Wait::Forever, Some(until)) => Wait::Until(until),
             (wait, _) => wait,
+        }
+    }
+
+    /// Frames that a port may bring now, of which so many were there before: a chunk of the original's is one, whenever they came.
+    pub fn frames_beside(&self, handled: usize) -> usize {
+        match &self.controller {
+            Controller::Original(ticking) => ticking.frames.saturating_sub(handled),
+            _ => self.frames(),
         }
     }
 
@@ -167,19 +212,24 @@ impl Polling {
     /// A collect ends that has handled so many packets, and left some or not; the time if it was asked for. Returns whether it is to go round again.
     pub fn end(&mut self, now: Option<u64>, packets: usize, are_left: bool) -> bool {
         self.has_demand = packets > 0;
-        let Some(now) = now else { return false };
-        self.left_at = Some(now);
-        let took = now.saturating_sub(self.began);
-        match &mut self.controller {
-            Controller::None => false,
-            Controller::Timed(timed) => {
-                self.network += timed.network_took(took, packets as u64);
-                false
-            }
-            Controller::Original(ticking) => {
-                self.network += took;
-                ticking.end(now, are_left)
-            }
+        if let Some(now) = now {
+            self.took(now, packets);
+            self.left_at = Some(now);
+        }
+        self.rank(now);
+        match (&mut self.controller, now) {
+            (Controller::Original(ticking), Some(now)) => ticking.end(now, are_left),
+            _ => false,
+        }
+    }
+
+    /// Says whether packets come before tasks: while they come and their part is not used up; but no task waits for long.
+    fn rank(&mut self, now: Option<u64>) {
+        let is_first = self.has_demand && matches!(&self.controller, Controller::Timed(timed) if timed.is_network_first());
+        let since = now.filter(|_| is_first).map(|now| (now, *self.first_since.get_or_insert(now)));
+        self.is_first = since.is_some_and(|(now, since)| now.saturating_sub(since) < TASKS_WAIT);
+        if !self.is_first {
+            self.first_since = None;
         }
     }
 
@@ -193,7 +243,7 @@ impl Polling {
 
     /// Whether packets that may have come are to be looked for before tasks run.
     pub fn is_network_first(&self) -> bool {
-        matches!(&self.controller, Controller::Timed(timed) if self.has_demand && timed.is_network_first())
+        self.is_first
     }
 }
 
@@ -273,5 +323,96 @@ impl Ticking {
         self.frames = 0;
         self.is_scheduled |= self.original.end(now / 1_000);
         self.is_scheduled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_isr::polling::Change;
+
+    fn polling(changes: &[&str]) -> Polling {
+        let mut settings = Settings::DEFAULT;
+        changes.iter().for_each(|change| settings.change(change.parse::<Change>().unwrap()).unwrap());
+        Polling::new(Some(settings))
+    }
+
+    /// A collect that begins then, wakes then if it slept, and ends then with so many packets.
+    fn collect(polling: &mut Polling, [began, woke, ended]: [u64; 3], wait: Wait, packets: usize) {
+        polling.begin(began, wait);
+        if wait != Wait::No && packets > 0 {
+            polling.woke(woke);
+        }
+        let now = polling.asks_for_time(packets).then_some(ended);
+        assert!(!polling.end(now, packets, false), "by the clock nobody goes round");
+    }
+
+    #[test]
+    fn a_lane_that_sleeps_until_packets_come_is_not_held_for_what_it_slept() {
+        let mut polling = polling(&["user_frac=50", "other_programs=1"]);
+        let mut now = 0;
+        for _ in 0..1_000 {
+            collect(&mut polling, [now, now + 70_000, now + 100_000], Wait::Forever, 16);
+            now += 100_000;
+        }
+        assert_eq!((polling.now().timed.held, polling.now().network), (0, 30_000 * 1_000), "30 % of the time");
+    }
+
+    #[test]
+    fn what_was_handled_before_the_driver_was_asked_is_the_networks_too() {
+        let mut polling = polling(&["user_frac=50"]);
+        polling.begin(0, Wait::No);
+        polling.handled(polling.asks_for_time(100).then_some(40_000), 100);
+        // Then the lane slept, and nothing came.
+        assert!(!polling.end(None, 0, false));
+        assert_eq!(polling.now().network, 40_000);
+        polling.begin(1_040_000, Wait::No);
+        assert_eq!(polling.now().network, 40_000);
+        assert!(!polling.is_held());
+    }
+
+    #[test]
+    fn receiving_for_nobody_counts_and_holds() {
+        let mut polling = polling(&["user_frac=90"]);
+        let mut now = 0;
+        while !polling.is_held() {
+            polling.begin(now, Wait::No);
+            polling.looked(20_000);
+            polling.end(None, 0, false);
+            now += 20_000;
+            assert!(now < 10_000_000, "a flood that brings no frame is held as well");
+        }
+        assert_eq!(polling.now().network, now);
+    }
+
+    #[test]
+    fn tasks_wait_for_packets_for_a_while_and_no_longer() {
+        let mut polling = polling(&["user_frac=50"]);
+        let (mut now, mut ran, mut waited) = (0, 0, 0);
+        while now < 100 * TASKS_WAIT {
+            // Services take half of the time, so that the packets' part is never used up.
+            collect(&mut polling, [now, now, now + 10_000], Wait::No, 8);
+            now += 30_000;
+            assert!(!polling.is_held());
+            (ran, waited) = if polling.is_network_first() { (ran, waited + 1) } else { (ran + 1, waited) };
+        }
+        assert!(ran > 90 && waited > ran, "{ran} turns with tasks, {waited} without");
+    }
+
+    #[test]
+    fn a_knob_that_is_changed_leaves_what_was_found() {
+        let mut polling = polling(&["controller=original"]);
+        for tick in 1..=50 {
+            polling.begin(tick * 1_000_000, Wait::No);
+            while polling.end(Some(tick * 1_000_000), 0, false) {
+                polling.begin(tick * 1_000_000, Wait::No);
+            }
+        }
+        assert!(polling.now().variables.burst > 40, "{:?}", polling.now());
+        let mut settings = polling.now().settings.unwrap();
+        settings.change("burst_max=30".parse().unwrap()).unwrap();
+        assert!(polling.follow(Some(settings)) && !polling.follow(Some(settings)));
+        assert_eq!(polling.now().variables.burst, 30);
+        assert_eq!((polling.now().variables.stalled, polling.now().variables.suspect), (0, 0), "it began with the tick that was");
     }
 }

@@ -352,7 +352,8 @@ impl Work for Packets {
 
     fn has_work(&self) -> bool {
         let beside = self.beside.borrow();
-        beside.has_queued() || beside.has_leaving() || beside.has_broken_untold()
+        // What is held is no work until its time comes, for which the driver wakes the lane.
+        (beside.has_queued() && !beside.is_held()) || beside.has_leaving() || beside.has_broken_untold()
     }
 
     fn has_news(&self) -> bool {

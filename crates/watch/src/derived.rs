@@ -108,7 +108,9 @@ impl Snapshot {
     pub fn network_share(&self, lane: &LaneSnapshot) -> Option<f64> {
         let span = self.span_nanoseconds.filter(|&span| span > 0)? as f64;
         let packets = &lane.packets.as_ref()?.values;
-        let polls = packets.get(PacketCounter::PollingController) > 0;
+        // Where nothing is kept for others, nobody counts.
+        let is_counted = packets.get(PacketCounter::PollingUserFrac) > 0;
+        let polls = packets.get(PacketCounter::PollingController) > 0 && is_counted;
         polls.then(|| (packets.get(PacketCounter::NetworkNanoseconds) as f64 / span).min(1.0))
     }
 

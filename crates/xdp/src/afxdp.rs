@@ -47,8 +47,8 @@ use crate::polling::{self, Polling, Receiver};
 use crate::posted::Posted;
 use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
 use crate::words::Words;
-use corelane_os::errno;
 use corelane_os::rights::locked_bytes_max;
+use corelane_os::{clock, errno};
 use corelane_seam::{
     FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, PortState, Taken,
 };
@@ -245,6 +245,7 @@ impl XdpQueue {
             asks_again_at: None,
             pause: AGAIN,
             polling,
+            looked: 0,
             is_zero_copy,
             leaves_sums,
             ends_until: None,
@@ -322,8 +323,9 @@ pub struct XdpPort {
     /// When the kernel is to be asked again for what it has not done, and how long after that once more.
     asks_again_at: Option<u64>,
     pause: u64,
-    /// None if the kernel takes packets in.
+    /// None if the kernel takes packets in; and nanoseconds that looks took.
     polling: Option<Polling>,
+    looked: u64,
     is_zero_copy: bool,
     /// A sender on this machine may leave checksums out.
     leaves_sums: bool,
@@ -434,11 +436,13 @@ impl XdpPort {
         let (Some(polling), Some(socket)) = (&mut self.polling, &self.socket) else { return };
         let seen = || self.queue.attachment.seen.get(self.queue.queue as usize);
         let (first, mut may_come) = (seen(), polling.goes_on());
-        let mut last = first;
-        while may_come && socket.received.ready() < LOOKED_FOR && last - first < u64::from(LOOKED_FOR) {
+        let (mut last, begun) = (first, if may_come { clock::now() } else { 0 });
+        // Where the kernel runs the program, on several CPUs, its count may be behind at times.
+        while may_come && socket.received.ready() < LOOKED_FOR && last.saturating_sub(first) < u64::from(LOOKED_FOR) {
             polling.look(socket.as_fd());
             may_come = std::mem::replace(&mut last, seen()) < last;
         }
+        self.looked += if begun > 0 { clock::now() - begun } else { 0 };
     }
 
     /// The frame that the kernel names with this address, and where in it. Nothing can be done with frames of which the kernel has others than we know, so
@@ -755,6 +759,10 @@ impl Port for XdpPort {
             self.give(now);
         }
         self.counts.released
+    }
+
+    fn looked(&self) -> u64 {
+        self.looked
     }
 
     /// Where the kernel copies, what found no frame is among what it has dropped, and the others are longer than a frame. A card drops what finds no

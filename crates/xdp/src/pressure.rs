@@ -56,7 +56,7 @@ impl Pressure {
     /// A receive ends, behind each look that was due: so many packets have come to the queue by now, and so many frames to the lane with it. Returns whether receiving is
     /// to be left to the lane from now on, or no longer, if that changes.
     pub fn came(&mut self, now: u64, seen: u64, frames: usize) -> Option<bool> {
-        let (packets, since) = (seen.wrapping_sub(self.seen), now.saturating_sub(self.seen_at));
+        let (packets, since) = (seen.saturating_sub(self.seen), now.saturating_sub(self.seen_at));
         (self.seen, self.seen_at, self.look_at) = (seen, now, now + AGAIN);
         let is_flood = packets >= PRESSURE && since.saturating_mul(PRESSURE) <= packets.saturating_mul(AGAIN);
         let is_under_pressure = is_flood || frames as u64 >= PRESSURE;
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!((ends, looks), (Some(false), QUIET));
         // It could not be told: nobody wakes for nothing, and the next that comes is looked for.
         assert_eq!(pressure.wakes_at(), None);
-        assert_eq!(pressure.came(200 * AGAIN, 60, 3), None);
+        assert_eq!(pressure.came(200 * AGAIN, 60, 60), None);
         assert!(pressure.goes_on() && pressure.wakes_at().is_some());
     }
 

@@ -26,6 +26,9 @@ fn change_polling(lanes: Option<&Placing>, receiving: Option<&UserFraction>, cha
     if polling.is_none() && receiving.is_none() {
         return Err("nothing polls here: start it with `--packet INTERFACE,..,poll` or `--receive-threads`".to_owned());
     }
+    if matches!(change, polling::Change::OtherPrograms(_)) {
+        return Err("other_programs is set at the start alone, because lanes get their weight then: `--packet INTERFACE,..,poll,other_programs=1`".to_owned());
+    }
     let told = polling.map(|(lanes, settings)| lanes.change_settings(settings, change)).transpose()?;
     match (receiving, change) {
         (Some(receiving), polling::Change::Knob(polling::Knob::UserFrac, value)) => {

@@ -283,9 +283,9 @@ impl Placing {
         let mut settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = *settings;
         changed.change(change).map_err(|why| why.to_string())?;
-        let told = self.tell_all(&Policy::Polling(changed))?;
+        // Also where not all lanes have heard it yet: the next change is one of this.
         *settings = changed;
-        Ok(told)
+        self.tell_all(&Policy::Polling(changed))
     }
 
     /// Tells all lanes, and waits until it is in force and the page says so.
@@ -452,7 +452,7 @@ impl LaneFrames {
         if self.settings.polling.is_some_and(|polling| polling.other_programs) {
             let refused =
                 |error| Error::System { what: "putting a lane before other programs (sched_setattr, CAP_SYS_NICE)", error };
-            FOREMOST.give_to(0).map_err(refused)?;
+            FOREMOST.of_one_thread().give_to(0).map_err(refused)?;
         }
         let (memory, post) = (FrameMemory::new(self.frames, FRAME_BYTES)?, ParcelHome::default());
         let number = u16::try_from(self.lane).map_err(|_| refused(format!("lane {} has no port", self.lane)))?;

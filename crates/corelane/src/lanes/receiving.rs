@@ -46,7 +46,7 @@ impl Asked {
     }
 }
 
-/// The user fraction of running lanes beside the kernel's receiving ([`Lanes::receive_threads`]): shown and changed from any thread.
+/// The user fraction of running lanes beside the kernel's receiving ([`Lanes::receive_threads`](crate::Lanes::receive_threads)): shown and changed from any thread.
 #[derive(Clone, Debug)]
 pub struct UserFraction(Arc<ReceiveThreads>);
 

@@ -21,6 +21,8 @@ pub const PERIOD: u64 = 500_000;
 const INTERRUPTED: u64 = 8;
 /// Nanoseconds that a chunk may take beside what its frames cost.
 const SLACK: u64 = 50_000;
+/// Nanoseconds that the network may be behind: what a chunk took beyond the account is made up for, as far as that goes.
+const OWED: i64 = PERIOD.cast_signed() / 4;
 /// The part that the newest chunk has in what a frame is taken to cost: one in 2 to this power.
 const WEIGHT: u32 = 4;
 
@@ -88,13 +90,18 @@ impl Timed {
     pub fn network_took(&mut self, nanoseconds: u64, frames: u64) -> u64 {
         let took = nanoseconds.min(self.longest(frames));
         took.saturating_mul(16).checked_div(frames).into_iter().for_each(|cost| self.note_cost(cost));
-        let least = -self.most().max(1);
-        self.account = (self.account + self.share(took) - took.cast_signed()).max(least);
+        self.charge(took);
+        took
+    }
+
+    /// The network took so long, of which all was its own: receiving what became nobody's frame.
+    pub fn charge(&mut self, nanoseconds: u64) {
+        let took = nanoseconds.min(INTERRUPTED * PERIOD);
+        self.account = (self.account + self.share(took) - took.cast_signed()).max(-OWED);
         if self.account <= 0 && !self.is_idle() && !self.is_held {
             self.is_held = true;
             self.counts.held += 1;
         }
-        took
     }
 
     /// Nobody else wants the lane's time now: the network goes on, if that time is not other programs'.

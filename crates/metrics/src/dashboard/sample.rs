@@ -22,17 +22,20 @@ pub(super) struct Sample(
     /// The same for packets, of lanes that poll, and the greatest burst.
     Option<f64>,
     Option<u64>,
-    /// What is set of polling: `polling_controller`, `polling_hz`, `polling_user_frac`, `polling_burst_max`, `polling_each_burst`.
-    Option<[u64; 5]>,
+    /// What is set of polling, in the order of [`KNOBS`].
+    Option<[u64; KNOBS.len()]>,
 );
 
 /// What is set of polling, in its order.
-const KNOBS: [PacketCounter; 5] = [
+const KNOBS: [PacketCounter; 8] = [
     PacketCounter::PollingController,
     PacketCounter::PollingHz,
     PacketCounter::PollingUserFrac,
     PacketCounter::PollingBurstMax,
     PacketCounter::PollingEachBurst,
+    PacketCounter::PollingRegFrac,
+    PacketCounter::PollingIdlePoll,
+    PacketCounter::PollingOtherPrograms,
 ];
 
 pub(super) fn sample(since: &Snapshot, unix_milliseconds: u64) -> Sample {

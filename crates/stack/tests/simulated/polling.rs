@@ -69,6 +69,21 @@ fn what_comes_between_ticks_waits_for_the_next() {
 }
 
 #[test]
+fn d_06_a_lane_that_has_nothing_to_do_polls_if_it_is_to() {
+    for idle_poll in [0, 1] {
+        let set = original(&[Change::Knob(Knob::IdlePoll, idle_poll)]);
+        let mut alone = Alone::with(|settings| settings.with_polling(Some(set)));
+        handled(&mut alone, 2, 0);
+        let (mac, to) = (alone.mac(), SocketAddr::new(STACK.into(), 9));
+        let before = alone.stack.counts().frames_in;
+        alone.test.send(&udp_in(mac, SocketAddr::new(TEST.into(), 4000), to, &[7; 64], 1472, 1)[0]);
+        alone.world.pass(Duration::from_micros(50));
+        alone.stack.collect(Wait::Forever, 64, &mut alone.completions);
+        assert_eq!(alone.stack.counts().frames_in - before, idle_poll as u64, "long before the next tick");
+    }
+}
+
+#[test]
 fn packets_that_cost_nothing_are_never_held_by_the_clock() {
     let mut alone = Alone::with(|settings| settings.with_polling(Some(Settings::DEFAULT)));
     let each = handled(&mut alone, 10, 40);

@@ -63,12 +63,12 @@ catalogue! {
         KernelForwards "kernel_forwards" Mark "state" "Whether the kernel sees the packets too and forwards them, so that it tells senders of the lanes' addresses what is not so: 0 no, 1 those of IPv4, 2 those of IPv6. The first lane says so.";
         AddressConflicts "address_conflicts" Counter "packets" "Words of other stations of the link that claimed an address of the lanes.";
         AnnouncementsSent "announcements_sent" Counter "packets" "Announcements to the link that an address is the lanes'.";
-        NetworkNanoseconds "network_ns" Counter "nanoseconds" "Time in which the lane received and handled packets, where it polls.";
+        NetworkNanoseconds "network_nanoseconds" Counter "nanoseconds" "Time in which the lane received and handled packets, where it polls.";
         NetworkHeld "network_held" Counter "times" "How often packets were held because their part of the lane's time was used up and others wanted it.";
         PollingOverruns "polling_overruns" Counter "times" "How often services and tasks took more than half a millisecond at once while packets waited.";
         PollingController "polling_controller" Mark "state" "What says how much of the lane's time packets may take: 0 nothing, 1 the clock (timed), 2 FreeBSD's controller (original).";
         PollingHz "polling_hz" Mark "ticks" "Ticks a second of FreeBSD's controller (hz).";
-        PollingUserFrac "polling_user_frac" Mark "per cent" "The part of the lane's time that is others' while they want it (user_frac).";
+        PollingUserFrac "polling_user_frac" Mark "percent" "The part of the lane's time that is others' while they want it (user_frac).";
         PollingBurstMax "polling_burst_max" Mark "frames" "The most that a burst may be (burst_max).";
         PollingEachBurst "polling_each_burst" Mark "frames" "Frames that each port brings at once (each_burst).";
         PollingRegFrac "polling_reg_frac" Mark "ticks" "Ticks from one look at the card's status to the next (reg_frac).";

@@ -6,7 +6,7 @@ use corelane_seam::Record;
 
 /// Nothing.
 #[derive(Clone, Default)]
-pub(crate) struct Asked;
+pub(crate) struct Asked(());
 
 impl Asked {
     pub(crate) fn user_fraction(&self) -> u8 {
