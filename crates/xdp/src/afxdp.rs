@@ -40,23 +40,24 @@ use crate::errors::Error;
 use crate::groups::Groups;
 use crate::hearing::Hearing;
 use crate::link::{Interface, TAG_BYTES, Watch};
-use crate::ours::{self, Ours};
+use crate::ours::Ours;
 use crate::outgoing::{PIECES_MAX, pieces, settle};
 use crate::outlook::Outlook;
 use crate::polling::{self, Polling, Receiver};
 use crate::posted::Posted;
-use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
+use crate::socket::{HEADROOM, Socket, Wanted, is_passing};
 use crate::words::Words;
 use corelane_os::rights::locked_bytes_max;
 use corelane_os::{clock, errno};
 use corelane_seam::{
     FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, PortState, Taken,
 };
-use corelane_select::bpf::{Counts, Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
+use corelane_select::bpf::{Counts, Map, MapKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+pub use crate::attaching::probe;
 pub use crate::socket::Drops;
 
 /// Queues of an interface at the most.
@@ -184,16 +185,6 @@ pub fn poll<'a>(queues: impl IntoIterator<Item = &'a mut XdpQueue>) -> Result<()
         queue.receiver = Some(receiver);
     }
     Ok(())
-}
-
-/// Makes all that a port needs but for the interface: the table of sockets, the program that gives them packets, and a socket with `memory`.
-///
-/// # Errors
-/// [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_RAW and CAP_BPF, [`Error::LockedMemory`], [`Error::Absent`].
-pub fn probe(memory: &FrameMemory) -> Result<(), Error> {
-    let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues")?;
-    Program::load(ProgramKind::Xdp, &ours::program(&Ours::All, sockets.as_fd(), None, None), "corelane_ours")?;
-    socket::probe(memory)
 }
 
 impl XdpQueue {

@@ -5,11 +5,11 @@ use crate::errors::Error;
 use crate::holder;
 use crate::link::{Interface, TAG_BYTES};
 use crate::ours::{self, Ours};
-use crate::socket::HEADROOM;
+use crate::socket::{self, HEADROOM};
 use corelane_os::errno;
 use corelane_os::netlink::{Request, Verdict};
-use corelane_seam::{FRAME_BYTES_LEAST, Fault, Reason};
-use corelane_select::bpf::{Counts, Map, Program, ProgramKind, XdpLink, XdpMode};
+use corelane_seam::{FRAME_BYTES_LEAST, Fault, FrameMemory, Reason};
+use corelane_select::bpf::{Counts, Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// A program at its interface.
@@ -50,6 +50,16 @@ pub fn attach_best(ours: &Ours, maps: Maps<'_>, interface: &Interface, functions
     let (link, obstacle) = attach(&program, interface)?;
     let mode = if obstacle.is_none() { XdpMode::Native } else { XdpMode::Generic };
     Ok(Attached { link, mode, has_pieces, tells: false, notes: false, obstacle })
+}
+
+/// Makes all that a port needs but for the interface: the table of sockets, the program that gives them packets, and a socket with `memory`.
+///
+/// # Errors
+/// [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_RAW and CAP_BPF, [`Error::LockedMemory`], [`Error::Absent`].
+pub fn probe(memory: &FrameMemory) -> Result<(), Error> {
+    let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues")?;
+    Program::load(ProgramKind::Xdp, &ours::program(&Ours::All, sockets.as_fd(), None, None), "corelane_ours")?;
+    socket::probe(memory)
 }
 
 /// The program; and whether it is given packets in several pieces, which it is where frames may be too short for one.
