@@ -62,7 +62,7 @@ pub use corelane_svc::{
     Asking, Asks, Call, ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input,
     LANE_CONNECTIONS_MAX, Learned, Lends, Limits, Lost, MakeTransform, Next, Notes, Nudge, Order, Origin, Output, OutputWriter,
     Owes, PASS_BYTES, Passage, Peer, PeerKey, Progress, Refused, Remote, RemoteReply, Replies, Room, Says, Shares, Side, Silent,
-    SocketId, Stays, StreamService, Taken, Talk, Ticket, Timer, Transform, TransformError, Watch, When, Writer,
+    SocketId, Stays, StreamService, Taken, Talk, Ticket, Timer, Transform, TransformError, Watch, When, Whole, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, ServiceCounter};
 

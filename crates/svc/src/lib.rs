@@ -43,5 +43,5 @@ pub use words::names::{ConnectionId, Ending, Learned, Next, Order, Owes, Peer, S
 pub use words::stays::Stays;
 pub use words::talk::{Asking, Asks, Lends, Lost, Notes, Origin, Says, Silent, Talk};
 pub use words::ticket::{Hold, Ticket};
-pub use words::transform::{MakeTransform, PASS_BYTES, Passage, Progress, Side, Transform, TransformError};
+pub use words::transform::{MakeTransform, PASS_BYTES, Passage, Progress, Side, Transform, TransformError, Whole};
 pub use words::writer::Writer;
