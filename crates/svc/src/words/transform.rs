@@ -69,9 +69,9 @@ pub trait Transform: Whole {
     }
 }
 
-/// A transform in the box in which its lane keeps it.
-#[doc(hidden)] // Each transform is one; so a default can give back what it was given.
+/// A transform in the box in which its lane keeps it. Each [`Transform`] is one: so that [`Transform::pack`] can give back what it was given.
 pub trait Whole {
+    /// The same box, as the trait's.
     fn whole(self: Box<Self>) -> Box<dyn Transform>;
 }
 
