@@ -20,8 +20,9 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// How long the kernel leaves receiving to the lane after each look, in nanoseconds: longer than a lane keeps packets waiting for what else it does.
-const DEFERRED: u64 = 2_000_000;
+/// How long the kernel leaves receiving to the lane after each look, in nanoseconds: longer than a lane keeps packets waiting for what else it does. Once the kernel has
+/// begun under a flood, its thread goes on until the next look, and takes half of the CPU.
+const DEFERRED: u64 = 20_000_000;
 /// How often in a row it does so although there was nothing.
 const DEFERRALS: u32 = 1;
 /// The kernel's family of messages (`linux/netdev.h`), what it is asked and tells.

@@ -14,6 +14,8 @@ pub const AGAIN: u64 = 500_000;
 const PRESSURE: u64 = 48;
 /// Looks in a row that find nothing until the kernel receives again.
 const QUIET: u32 = 8;
+/// When a lane looks again that found nothing so often, and may not have the kernel receive, in nanoseconds.
+const RARELY: u64 = 10 * AGAIN;
 
 /// What is known of it.
 #[derive(Debug)]
@@ -41,15 +43,15 @@ impl Pressure {
         self.goes_on
     }
 
-    /// When a lane that sleeps is to look. Where nothing comes for long, and the kernel cannot be told to receive again, what it receives late wakes the lane.
+    /// When a lane that sleeps is to look.
     pub fn wakes_at(&self) -> Option<u64> {
-        (self.is_deferring && self.quiet < QUIET).then_some(self.look_at)
+        self.is_deferring.then_some(self.look_at)
     }
 
     /// The lane attends to the port: what has waited for [`AGAIN`] is looked for with its next receive.
     pub fn attended(&mut self, now: u64) {
         if self.wakes_at().is_some_and(|time| time <= now) {
-            (self.goes_on, self.look_at) = (true, now + AGAIN);
+            (self.goes_on, self.look_at) = (true, now + self.pause());
         }
     }
 
@@ -57,18 +59,22 @@ impl Pressure {
     /// to be left to the lane from now on, or no longer, if that changes.
     pub fn came(&mut self, now: u64, seen: u64, frames: usize) -> Option<bool> {
         let (packets, since) = (seen.saturating_sub(self.seen), now.saturating_sub(self.seen_at));
-        (self.seen, self.seen_at, self.look_at) = (seen, now, now + AGAIN);
+        (self.seen, self.seen_at) = (seen, now);
         let is_flood = packets >= PRESSURE && since.saturating_mul(PRESSURE) <= packets.saturating_mul(AGAIN);
         let is_under_pressure = is_flood || frames as u64 >= PRESSURE;
         let (has_looked, came) = (std::mem::take(&mut self.goes_on), packets > 0 || frames > 0);
         self.quiet = if came { 0 } else { self.quiet.saturating_add(u32::from(has_looked)) };
-        self.goes_on = came && self.is_deferring;
+        (self.goes_on, self.look_at) = (came && self.is_deferring, now + self.pause());
         let ends = if came { !is_under_pressure && !has_looked } else { self.quiet >= QUIET };
         match self.is_deferring {
             true if ends => Some(false),
             false if is_under_pressure => Some(true),
             _ => None,
         }
+    }
+
+    fn pause(&self) -> u64 {
+        if self.quiet < QUIET { AGAIN } else { RARELY }
     }
 
     /// Receiving is left to the lane from now on, or no longer.
@@ -131,10 +137,10 @@ mod tests {
             pressure.came(number * AGAIN, 0, 0)
         });
         assert_eq!((ends, looks), (Some(false), QUIET));
-        // It could not be told: nobody wakes for nothing, and the next that comes is looked for.
-        assert_eq!(pressure.wakes_at(), None);
+        // It could not be told: it is looked for rarely, and often again once something came.
+        assert_eq!(pressure.wakes_at(), Some(u64::from(QUIET) * AGAIN + RARELY));
         assert_eq!(pressure.came(200 * AGAIN, 60, 60), None);
-        assert!(pressure.goes_on() && pressure.wakes_at().is_some());
+        assert_eq!((pressure.goes_on(), pressure.wakes_at()), (true, Some(201 * AGAIN)));
     }
 
     #[test]
