@@ -53,8 +53,11 @@ pub(crate) struct Gate {
     /// Why the port is closed, if nobody wanted that.
     fault: Option<Fault>,
     wants_close: bool,
-    /// What the port has said of the time that its looks took.
+    /// Nanoseconds that the port's looks took, and of these what was asked for.
     looked: u64,
+    told: u64,
+    /// Frames that its longest packet lies in.
+    pieces_max: usize,
     /// Frames that came and were not handled yet.
     incoming: VecDeque<Frame>,
     /// Storage of frames that were sent.
@@ -100,6 +103,9 @@ impl Gate {
             fault: None,
             wants_close: false,
             looked: 0,
+            told: 0,
+            // Until it is looked at first, before anything is asked of it.
+            pieces_max: 1,
             incoming: VecDeque::with_capacity(FRAMES_EACH),
             spare: Vec::with_capacity(FRAMES_EACH),
         }
@@ -132,7 +138,8 @@ impl Gate {
 
     /// Takes in what can be known of the port without asking the driver.
     pub fn look(&mut self, now: u64, interface: &mut Interface) {
-        let PortNews { lost, facts, state, .. } = self.news.get();
+        let PortNews { lost, facts, state, looked } = self.news.get();
+        (self.looked, self.pieces_max) = (looked, facts.pieces_max);
         interface.note_lost(lost);
         interface.note_facts(now, &facts);
         interface.note_port(now, state, matches!(self.state, GateState::Open(_)));
@@ -175,7 +182,7 @@ impl Gate {
         self.is_receiving = true;
         let into = std::mem::take(&mut self.incoming).into();
         // A packet comes whole.
-        let at_most = frames.max(self.news.get().facts.pieces_max).min(FRAMES_EACH);
+        let at_most = frames.max(self.pieces_max).min(FRAMES_EACH);
         driver.push(name(self.port, RECEIVE), FrameOp::Receive { port, at_most, into }.into());
     }
 
@@ -187,8 +194,7 @@ impl Gate {
 
     /// Nanoseconds that the port's looks took since this was asked last.
     pub fn take_looked(&mut self) -> u64 {
-        let now = self.news.get().looked;
-        now - std::mem::replace(&mut self.looked, now)
+        self.looked - std::mem::replace(&mut self.told, self.looked)
     }
 
     /// Whether frames came that were not handled.
