@@ -42,7 +42,7 @@ const SATURATING: f64 = 6e6;
 const OFFERS: [f64; 8] = [10e3, 25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
 /// How long a flood lasts before it is looked at.
 const BEFORE: Duration = Duration::from_millis(150);
-/// What is answered of the highest offer, by the most that was answered of any.
+/// Answers to the highest offer, by the most answers to any.
 const GOODPUT: Limit = Limit::AtLeast(0.95);
 /// The highest offer, by the most that was answered.
 const HIGHEST: Limit = Limit::AtLeast(10.0);
@@ -52,7 +52,7 @@ const POINTS: Limit = Limit::AtMost(5.0);
 const P99_MS: Limit = Limit::AtMost(10.0);
 const LOST: Limit = Limit::AtMost(0.0);
 
-/// What to measure.
+/// The command's arguments.
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]

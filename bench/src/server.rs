@@ -105,7 +105,11 @@ impl Server {
         }
     }
 
-    fn await_accepting(&mut self, address: SocketAddr) -> Result<()> {
+    /// Waits until something accepts connections at `address`, in the network of the calling thread.
+    ///
+    /// # Errors
+    /// When it ends before that, or takes too long.
+    pub fn await_accepting(&mut self, address: SocketAddr) -> Result<()> {
         let deadline = Instant::now() + READY_WITHIN;
         while TcpStream::connect(address).is_err() {
             if let Some(status) = self.child.try_wait().context("waiting for it")? {

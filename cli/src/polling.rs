@@ -28,7 +28,7 @@ pub struct Arguments {
     /// The process; need not be named where only one serves
     #[arg(long, value_parser = crate::stat::process_number)]
     pid: Option<u32>,
-    /// What is changed: user_frac=30 keeps 30 % for services and tasks. May be repeated
+    /// Set a knob: user_frac=30 keeps 30 % for services and tasks. May be repeated
     ///
     /// controller=timed|original (original is FreeBSD's, by ticks), hz (its ticks a second), user_frac (0 to 99), burst_max, each_burst, reg_frac, idle_poll, and
     /// other_programs=0|1 (whether other programs of the lanes' CPUs have a part in the user fraction).

@@ -22,7 +22,7 @@ const NUMBERS: [f64; 5] = [10e3, 100e3, 1e6, 10e6, 100e6];
 /// Writes it beside the results.
 ///
 /// # Errors
-/// What the file system says.
+/// When the file cannot be written.
 pub fn write(root: &Path, curves: &Curves) -> Result<()> {
     let file = root.join("bench/results/flood-curve.svg");
     std::fs::write(&file, svg(curves)).with_context(|| file.display().to_string())

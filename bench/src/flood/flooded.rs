@@ -1,4 +1,4 @@
-//! Who is flooded, each on a wire of its own, and who computes beside it.
+//! The servers that are flooded, each on a wire of its own, and a program or task that computes beside each.
 
 use std::fmt;
 use std::io::Read;
@@ -28,7 +28,7 @@ const CLOSED_PORT: u16 = PORT + 2;
 /// How long an echo may take until it answers.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Who is flooded.
+/// A server that is flooded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flooded {
     /// A lane's socket, for which the kernel receives in interrupts of the lane's CPU.
@@ -164,7 +164,7 @@ impl Target {
         Ok([Some(computed), network.map(|network| server.saturating_sub(network) + beside)])
     }
 
-    /// What the lane says that packets took.
+    /// The time that packets took, as the lane's page says.
     fn network_ns(&self) -> Result<u64> {
         let page = self.page.as_ref().context("the lane has no page")?;
         Ok(page.snapshot(corelane_os::clock::now()).packets_sum(PacketCounter::NetworkNanoseconds))
@@ -220,8 +220,9 @@ fn start(who: Flooded, corelane: &Path, wire: &Wire) -> Result<Server> {
     if let Flooded::Computing(share) = who {
         let mut command = wire.command(End::Far, corelane.with_file_name("examples").join("computing"))?;
         command.args([port(format!(",poll,user_frac={share}")), format!("udp://{LANE_ADDRESS}:{PORT}"), beside]);
-        let server = Server::start_unheard(command)?;
-        return wire.inside(End::Far, || await_accepting().map(|()| server));
+        let mut server = Server::start_unheard(command)?;
+        wire.inside(End::Far, || server.await_accepting((End::Far.address(), BESIDE_PORT).into()))?;
+        return Ok(server);
     }
     let mut command = wire.command(End::Far, corelane)?;
     command.args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string()]);
@@ -249,16 +250,6 @@ fn page_of(who: Flooded, server: &Server) -> Result<Option<Reader>> {
     let pages = RunDirectory::existing().into_iter().filter_map(|directory| list(&directory.ok()?).ok());
     let page = pages.flatten().find(|page| page.process.pid as i32 == server.pid()).context("the server has no page")?;
     Ok(Some(Reader::open(&page.path)?))
-}
-
-/// Waits until the service beside accepts connections.
-fn await_accepting() -> Result<()> {
-    let deadline = Instant::now() + ANSWERS_WITHIN;
-    while TcpStream::connect((End::Far.address(), BESIDE_PORT)).is_err() {
-        ensure!(Instant::now() < deadline, "nobody accepts within {} s", ANSWERS_WITHIN.as_secs());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }
 
 /// Has the kernel receive on the server's CPU.

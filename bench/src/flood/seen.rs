@@ -1,14 +1,14 @@
-//! What a flood showed.
+//! The figures of a flood.
 
 use serde::Serialize;
 
 use super::flooded::Flooded;
 use crate::rounds::Rounds;
 
-/// What `--only` and the tables call the only cell.
+/// The name of the only cell, for `--only` and the tables.
 pub const CELL: &str = "flood";
 
-/// What one offer brought.
+/// The figures of one offer.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Step {
     /// Datagrams a second that were put on the wire, those among them for which it had no room.
@@ -21,7 +21,7 @@ pub struct Step {
     pub others: Option<f64>,
 }
 
-/// What one showed in one round.
+/// The figures of one who is flooded, in one round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     /// By offer, the highest last.

@@ -108,7 +108,7 @@ struct Target {
     emitter: Emitter,
 }
 
-/// Who floods the far end of a wire.
+/// A flood of the far end of a wire.
 pub struct Emitter {
     flood: Flood,
     frame: Vec<u8>,
