@@ -23,10 +23,11 @@ pub fn on_thread(test: &str, body: impl FnOnce() + Send) {
     if !rustix::process::geteuid().is_root() {
         return skip(test, "it needs root");
     }
+    // The look for ip(8) starts a program too.
+    let _alone = alone();
     if Command::new("ip").arg("-V").output().is_err() {
         return skip(test, "ip (iproute2) is not installed");
     }
-    let _alone = alone();
     std::thread::scope(|scope| scope.spawn(body).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
