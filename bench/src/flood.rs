@@ -42,9 +42,9 @@ const SATURATING: f64 = 6e6;
 const OFFERS: [f64; 8] = [10e3, 25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
 /// How long a flood lasts before it is looked at.
 const BEFORE: Duration = Duration::from_millis(150);
-/// Answers to the highest offer, by the most answers to any.
+/// Answers to the highest offer, by the most answers to any below it.
 const GOODPUT: Limit = Limit::AtLeast(0.95);
-/// The highest offer, by the most that was answered.
+/// The highest offer, by the most that was answered of any below it.
 const HIGHEST: Limit = Limit::AtLeast(10.0);
 /// Points by which the share of the CPU of who computes differs from what was set, where nobody answers: neither packets nor services take anything from it then.
 const POINTS: Limit = Limit::AtMost(5.0);

@@ -40,9 +40,9 @@ impl Curve {
         self.steps.last().expect("the highest offer is one")
     }
 
-    /// The most that was answered of any.
+    /// The most that was answered of any offer below the highest.
     pub fn peak(&self) -> f64 {
-        self.steps.iter().map(|step| step.answered_per_s).fold(0.0, f64::max)
+        self.steps[..self.steps.len() - 1].iter().map(|step| step.answered_per_s).fold(0.0, f64::max)
     }
 }
 
