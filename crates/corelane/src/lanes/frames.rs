@@ -271,7 +271,7 @@ impl Placing {
 }
 
 /// The rank of a lane that leaves other programs their time by sleeping: it is run as soon as it wakes, and they have all the rest.
-const FOREMOST: Scheduling = Scheduling::nice(-20);
+const FOREMOST: Scheduling = Scheduling::nice(-20).in_slices_of(100_000);
 
 /// How long lanes may take to put a change in force: each does it in its next turn.
 const PATIENCE: Duration = Duration::from_secs(10);
