@@ -399,16 +399,16 @@ mod tests {
         let network_of = |others_have: bool, rest: u64| {
             let mut polling = polling(&["user_frac=1"]);
             let mut now = 0;
-            for _ in 0..=100 {
+            for _ in 0..=10 {
                 polling.begin(now, Wait::No);
                 assert!(!polling.end(Some(now + 10_000), 8, others_have, || false));
                 now += 10_000 + rest;
             }
             polling.now().network
         };
-        assert_eq!(network_of(false, 2_000), 101 * 10_000 + 100 * 2_000);
-        assert_eq!(network_of(true, 2_000), 101 * 10_000);
-        assert_eq!(network_of(false, 400_000), 101 * 10_000 + 100 * TURN, "the rest of so long a time was somebody else's");
+        assert_eq!(network_of(false, 2_000), 11 * 10_000 + 10 * 2_000);
+        assert_eq!(network_of(true, 2_000), 11 * 10_000);
+        assert_eq!(network_of(false, 400_000), 11 * 10_000 + 10 * TURN, "the rest of so long a time was somebody else's");
     }
 
     #[test]
