@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn a_controller_is_judged_by_a_lane_without_one() {
         let echoes = vec![Echo::Polling, Echo::Ungoverned];
-        let round = [[2.0, 1.3], [2.0, 1.0]].map(|[server, receiver]| measured(server, receiver)).to_vec();
+        let round = [[3.0, 2.0], [3.0, 1.0]].map(|[server, receiver]| measured(server, receiver)).to_vec();
         let verdicts = judge(&CELLS[1], &Rounds { cell: "packet-64", who: echoes, rounds: vec![round; 5] });
         assert_eq!(verdicts.len(), 1);
-        assert_eq!((verdicts[0].value, verdicts[0].word), (1.1, Word::Missed));
+        assert_eq!((verdicts[0].value, verdicts[0].word), (1.25, Word::Missed));
     }
 
     #[test]
