@@ -62,6 +62,7 @@ fn a_peer_keeps_its_name_over_moves(driver: DriverChoice) {
         }
     }
     assert!(seen[0] != seen[1] && seen[1] != seen[2], "{seen:?}");
+    drop((stream, answers));
     running.drain();
     running.wait().unwrap();
 }

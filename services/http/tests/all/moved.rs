@@ -53,6 +53,7 @@ fn a_connection_is_kept_alive_over_moves(driver: DriverChoice) {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     read_answer(&mut stream);
     assert_eq!(stream.read(&mut [0]).unwrap(), 0, "it is closed when that was asked for");
+    drop(stream);
     running.drain();
     running.wait().unwrap();
 }

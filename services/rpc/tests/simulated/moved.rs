@@ -35,6 +35,7 @@ fn calls_are_answered_over_moves(driver: DriverChoice) {
             }
         }
     }
+    drop(stream);
     running.drain();
     running.wait().unwrap();
 }
