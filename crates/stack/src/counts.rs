@@ -10,7 +10,7 @@ pub enum Drop {
     Malformed,
     /// A checksum is wrong.
     Checksum,
-    /// It is for somebody else: another station, another address, another VLAN.
+    /// It is for somebody else: another station, or another address.
     NotOurs,
     /// It lies in more frames than a packet may, or is a fragment whose headers do not fit in front of each, or a tunnel carries it and no frame holds it.
     Pieces,
@@ -32,11 +32,13 @@ pub enum Drop {
     Nest,
     /// The ring of its channel was full, or it was too long for one.
     Channel,
+    /// No interface of its port has its VLAN tags.
+    Vlan,
 }
 
 impl Drop {
     /// How many there are.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 14;
 }
 
 /// What was counted since the stack was made.
@@ -173,4 +175,4 @@ impl std::ops::DerefMut for Tally {
     }
 }
 
-const _: () = assert!(Drop::Channel as usize + 1 == Drop::COUNT, "each reason has its count");
+const _: () = assert!(Drop::Vlan as usize + 1 == Drop::COUNT, "each reason has its count");

@@ -138,9 +138,7 @@ pub(crate) fn learn(out: &mut Outward<'_>, word: Word) {
 }
 
 fn hears(out: &mut Outward<'_>, interface: usize, ip: IpAddr, mac: Mac, answers: bool) {
-    let (freed, owner) = out.interfaces[interface].heard(out.now, ip, mac, answers);
-    out.tally.frames_out += freed;
-    if let Some(owner) = owner {
+    if let Some(owner) = out.heard(interface, ip, mac, answers) {
         out.ask_at(interface, ip, Some(owner));
     }
 }

@@ -51,19 +51,23 @@ impl<'a> Round<'a> {
         Self { out, sockets, ports, fragments, tunnels, placing, channels, spare, is_own_word: false }
     }
 
-    /// A frame of an interface's: a packet, or the next part of one.
-    pub fn frame(&mut self, interface: usize, frame: Frame) {
+    /// A frame of a port's: a packet, or the next part of one. Its tags say at which interface, once they are looked at; until then it is at that without tags.
+    pub fn frame(&mut self, port: usize, frame: Frame) {
+        let interface = self.out.trunks[port].interfaces()[0];
+        self.frame_at(port, interface, frame);
+    }
+
+    fn frame_at(&mut self, port: usize, interface: usize, frame: Frame) {
         self.out.tally.frames_in += 1;
-        let arrivals = self.out.interfaces[interface].arrivals_mut();
-        match arrivals.join(self.out.now, interface, frame, self.spare) {
+        match self.out.trunks[port].join(self.out.now, interface, frame, self.spare) {
             Ok(packet) => packet.into_iter().for_each(|packet| self.arrive(Number::ETHER, packet)),
             Err(why) => self.out.tally.drop(why),
         }
     }
 
-    /// A batch of an interface has ended. A packet does not go on in the next.
-    pub fn end_batch(&mut self, interface: usize) {
-        if self.out.interfaces[interface].arrivals_mut().end_batch(self.spare) {
+    /// A batch of a port has ended. A packet does not go on in the next.
+    pub fn end_batch(&mut self, port: usize) {
+        if self.out.trunks[port].end_batch(self.spare) {
             self.out.tally.drop(Drop::Pieces);
         }
     }
@@ -93,8 +97,9 @@ impl<'a> Round<'a> {
         for _ in 0..self.out.pen.looped().min(at_most - ran) {
             ran += 1;
             while let Some((interface, frame)) = self.out.pen.take_looped() {
-                self.frame(interface, frame);
-                if !self.out.interfaces[interface].arrivals_mut().has_begun() {
+                let port = self.out.interfaces[interface].port();
+                self.frame_at(port, interface, frame);
+                if !self.out.trunks[port].has_begun() {
                     break;
                 }
             }
@@ -166,13 +171,17 @@ impl<'a> Round<'a> {
     }
 
     fn looker(&self, interface: usize) -> Looker<'_> {
-        Looker { interface: &self.out.interfaces[interface], routes: self.out.routes, is_own_word: self.is_own_word }
+        let Outward { interfaces, trunks, routes, .. } = &self.out;
+        Looker { at: interface, interfaces, trunks, routes, is_own_word: self.is_own_word }
     }
 
     /// Looks at the headers of link and network, once for all who come later. They are in the first frame.
     fn ether(&mut self, mut packet: Packet) {
         let missing = packet.rest.iter().map(|frame| frame.len()).sum();
-        match self.looker(packet.interface).look(&packet.first, missing) {
+        let mut looker = self.looker(packet.interface);
+        let found = looker.look(&packet.first, missing);
+        packet.interface = looker.at;
+        match found {
             Found::Arp { at } => {
                 packet.first.skip(at);
                 self.arrive(Number::ARP, packet);
@@ -230,7 +239,9 @@ impl<'a> Round<'a> {
     fn open(&mut self, tunnel: Tunnel, packet: Packet, ip: &Ip) {
         let (interface, arrived) = (packet.interface, packet.arrived);
         let Self { out, tunnels, spare, is_own_word, .. } = self;
-        let looker = Looker { interface: &out.interfaces[interface], routes: out.routes, is_own_word: *is_own_word };
+        // No tag within a tunnel names an interface.
+        let (interfaces, trunks, routes) = (&*out.interfaces, &[][..], &*out.routes);
+        let looker = Looker { at: interface, interfaces, trunks, routes, is_own_word: *is_own_word };
         let inner = opening::open(tunnels, tunnel, (packet, ip), looker, spare);
         let counts = &mut self.out.tally.tunnels[tunnel as usize];
         match inner {
@@ -280,6 +291,7 @@ impl<'a> Round<'a> {
     /// Hands a packet to its transport. The place of TCP: sockets by hash of their four parts, timers of the lane's wheel, and for each connection
     /// a machine that is handed segments and says what is to be sent.
     fn transport(&mut self, packet: Packet, ip: Ip) {
+        self.out.at = packet.interface;
         // What was put together by another lane runs here, too.
         self.placing.note_run(&packet, self.fragments.have_come());
         if !errors::is_known(&mut self.out, &packet, &ip) {

@@ -36,7 +36,7 @@ pub(crate) fn look(out: &mut Outward<'_>, packet: &mut Packet, mut ip: Ip) -> Re
     // Without a checksum only IPv4 has any (RFC 8200, section 8.1).
     let is_right = match word(6) {
         0 => ip.source.is_ipv4(),
-        stands => has_right_sum(packet, &ip, stands, &out.interfaces[packet.interface], out.tally),
+        stands => has_right_sum(packet, &ip, stands, out.leaves_sums(packet.interface), out.tally),
     };
     if !is_right {
         return Err(Drop::Checksum);

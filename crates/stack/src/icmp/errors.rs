@@ -58,7 +58,7 @@ pub(crate) fn no_such_connection(out: &mut Outward<'_>, packet: &Packet, ip: &Ip
     let Some(reset) = tcp::View::new(segment).ok().and_then(|view| reset_of(&view, ip.length)) else { return };
     let stands = segment.get(TCP_CHECKSUM..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_be_bytes);
     if ip.destination.is_multicast()
-        || !stands.is_some_and(|stands| has_right_sum(packet, ip, stands, &out.interfaces[packet.interface], out.tally))
+        || !stands.is_some_and(|stands| has_right_sum(packet, ip, stands, out.leaves_sums(packet.interface), out.tally))
     {
         return;
     }
