@@ -3,6 +3,7 @@
 use crate::beside::Beside;
 use crate::counts::{Drop, PacketCounts};
 use crate::fault;
+use crate::forwarding::{Judge, Traffic};
 use crate::gate::{self, Gate};
 use crate::net::Net;
 use crate::polling::Polling;
@@ -101,6 +102,17 @@ impl<D: Driver> Stack<D> {
     #[must_use]
     pub fn counts(&self) -> Ref<'_, PacketCounts> {
         Ref::map(self.beside.borrow(), |beside| &*beside.tally)
+    }
+
+    /// What was forwarded at an interface, by its number; none if there is no such.
+    #[must_use]
+    pub fn traffic(&self, interface: usize) -> Option<Traffic> {
+        self.net.traffic(interface)
+    }
+
+    /// Has packets judged from now on: those that are for us once, those that are forwarded when they have come and before they leave.
+    pub fn set_judge(&mut self, judge: Box<dyn Judge>) {
+        self.net.set_judge(judge);
     }
 
     /// Datagrams that ran behind a later one of their flow, because they waited for fragments.

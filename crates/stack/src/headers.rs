@@ -26,6 +26,8 @@ pub(crate) struct Looker<'a> {
     pub trunks: &'a [Trunk],
     pub routes: &'a Routes,
     pub is_own_word: bool,
+    /// What is looked at came in a tunnel: no tag there names an interface, and nothing is forwarded from there.
+    pub is_in_tunnel: bool,
 }
 
 impl Looker<'_> {
@@ -54,7 +56,8 @@ impl Looker<'_> {
     fn interface_of(&self, link: &Link, frame: &Frame) -> Option<usize> {
         match Tags::of(link, frame.facts.vlan)? {
             Tags::None => Some(self.at),
-            tags => self.trunks.get(self.interface().port())?.interface_of(tags),
+            _ if self.is_in_tunnel => None,
+            tags => self.trunks[self.interface().port()].interface_of(tags),
         }
     }
 
@@ -77,10 +80,18 @@ impl Looker<'_> {
             Network::V6(view, _) => view.bytes().len(),
         };
         let Some(ip) = Ip::of(walk, is_good) else { return Found::Not(Drop::Malformed) };
-        if !self.is_for_us(&ip, is_advertisement(walk)) {
-            return Found::Not(Drop::NotOurs);
+        let at = walk.network_at;
+        match self.is_for_us(&ip, is_advertisement(walk)) {
+            true => Found::Ip { ip, at, length },
+            false if self.passes(&ip) => Found::Ip { ip: Ip { passes: true, ..ip }, at, length },
+            false => Found::Not(Drop::NotOurs),
         }
-        Found::Ip { ip, at: walk.network_at, length }
+    }
+
+    /// Whether a packet that is not for us goes on to somebody else. None does from a group of the link, which the caller sees to, or to a group.
+    fn passes(&self, ip: &Ip) -> bool {
+        let is_for_others = !(ip.destination.is_multicast() || self.routes.is_own(ip.destination));
+        is_for_others && self.interface().forwards() && !self.is_own_word && !self.is_in_tunnel
     }
 
     /// Whether a packet is for an address of ours, and from somebody who can be answered. Our own addresses say nothing on the wire: what comes from one

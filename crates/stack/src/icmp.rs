@@ -5,7 +5,7 @@
 //! late. One router narrows half of the ways that may be narrow, at the most. So nobody who does not know a socket cuts the packets of others.
 
 pub(crate) mod errors;
-mod options;
+pub(crate) mod options;
 mod quoted;
 
 use crate::counts::Drop;

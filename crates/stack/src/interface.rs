@@ -10,7 +10,7 @@ pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub(crate) use neighbours::{Resolved, Word, WordKind};
 pub(crate) use presence::Say;
 
-use crate::settings::{Error, FRAME_BYTES_LEAST, InterfaceSettings, V6_BYTES_LEAST};
+use crate::settings::{Error, FRAME_BYTES_LEAST, InterfaceSettings, Network, V6_BYTES_LEAST};
 use crate::trunk::{Tags, Trunk};
 use corelane_seam::{Frame, FrameMemory, Record};
 use corelane_wire::packet::ethernet::{self, Mac};
@@ -29,6 +29,9 @@ pub(crate) struct Interface {
     port: usize,
     tags: Tags,
     addresses: Vec<IpAddr>,
+    /// Networks of others for which it answers, and whether it forwards.
+    proxies: Vec<Network>,
+    forwards: bool,
     /// Its port's frames.
     memory: FrameMemory,
     mac: Mac,
@@ -66,14 +69,17 @@ impl Interface {
     pub fn new(settings: &InterfaceSettings, speaker: Speaker, trunk: &Trunk, among: usize) -> Result<Self, Error> {
         let addresses: Vec<_> = settings.networks.iter().map(|network| network.address).collect();
         let (memory, line) = (trunk.memory().clone(), trunk.line());
+        let (known, met) = settings.neighbours_max.map_or((KNOWN_MAX, MET_MAX), |most| (most.max(1), most.max(1)));
         let mut made = Self {
             name: settings.name.clone(),
             port: settings.port,
             tags: settings.tags,
             presence: speaker.introduces.then(|| Presence::new(addresses.iter().copied())),
             listeners: Listeners::new(speaker.secret as u64),
-            neighbours: Neighbours::new(memory.frames(), among, trunk.waiting().clone()),
+            neighbours: Neighbours::new(memory.frames(), among, trunk.waiting().clone(), (known, met)),
             addresses,
+            proxies: settings.proxies.clone(),
+            forwards: settings.forwards,
             memory,
             mac: line.mac,
             bytes_max: settings.mtu.map(|mtu| mtu + ethernet::Header::BYTES),
@@ -108,6 +114,16 @@ impl Interface {
         self.tags
     }
 
+    /// Whether what comes by it and is for somebody else goes on.
+    pub const fn forwards(&self) -> bool {
+        self.forwards
+    }
+
+    /// Whether it answers for an address of others, if a route leads there.
+    pub fn is_proxy_for(&self, address: IpAddr) -> bool {
+        self.proxies.iter().any(|network| network.holds(address))
+    }
+
     /// Its link address.
     pub const fn mac(&self) -> Mac {
         self.mac
@@ -136,9 +152,10 @@ impl Interface {
         })
     }
 
-    /// Whether an address is a group in which one of ours is listened for.
+    /// Whether an address is a group in which one of ours is listened for, or one of others for whom it answers.
     pub fn is_solicited(&self, to: Ipv6Addr) -> bool {
-        self.own_v6().any(|own| solicited(own) == to)
+        let is_of_others = || is_solicited_group(to) && self.proxies.iter().any(|network| network.address.is_ipv6());
+        self.own_v6().any(|own| solicited(own) == to) || is_of_others()
     }
 
     /// Who else is on the link.
@@ -189,4 +206,9 @@ pub(crate) const fn group_mac(group: Ipv6Addr) -> Mac {
 pub(crate) fn solicited(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from_be_bytes([b, c]))
+}
+
+/// Whether a group is one of those ([`solicited`]).
+fn is_solicited_group(group: Ipv6Addr) -> bool {
+    matches!(group.segments(), [0xff02, 0, 0, 0, 0, 1, 0xff00..=0xffff, _])
 }

@@ -4,9 +4,6 @@ use crate::interface::Interface;
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 
-/// Interfaces of a stack, at most.
-pub const INTERFACES_MAX: usize = 4096;
-
 /// An interface, and what is noted of it.
 #[derive(Debug)]
 struct Noted {

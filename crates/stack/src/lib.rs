@@ -81,6 +81,7 @@ mod discovery;
 mod draft;
 mod driver;
 mod fault;
+mod forwarding;
 mod fragments;
 mod gate;
 mod gauges;
@@ -109,12 +110,14 @@ mod work;
 pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
 pub use counts::{Drop, PacketCounts};
 pub use driver::Stack;
-pub use interfaces::INTERFACES_MAX;
+pub use forwarding::{Direction, Judge, Judgement, PacketFacts, Part, Refusal, Traffic};
 pub use interface::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use placing::PROTOCOLS;
 pub use published::{LanePolling, polling_of, port_states_of, ports_of, report_of};
 pub use routes::{NARROW_MAX, check_addresses, check_own};
-pub use settings::{Error, InterfaceSettings, Network, ROUTES_MAX, Route, Settings, WAYS_MAX};
+pub use settings::{
+    Error, INTERFACES_MAX, InterfaceSettings, MssClamp, Network, ROUTES_MAX, ReversePath, Route, Settings, WAYS_MAX,
+};
 pub use trunk::Tags;
 pub use tunnels::{Tunnel, TunnelCounts};
 pub use work::{Crossing, Lookout, Packets, Policy, Sight};

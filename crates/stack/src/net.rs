@@ -4,6 +4,7 @@ use crate::beside::{Beside, PortsNow};
 use crate::counts::Drop;
 use crate::discovery;
 use crate::fault;
+use crate::forwarding::{self, Forwarding, Judge, Traffic};
 use crate::fragments::Fragments;
 use crate::gate::Gate;
 use crate::gauges::{Gauges, LinkGauges};
@@ -19,7 +20,7 @@ use crate::settings::{Error, InterfaceSettings, Settings};
 use crate::sockets::{Batches, Ports, Sending, Sockets};
 use crate::trunk::Trunk;
 use crate::udp;
-use corelane_seam::{Bind, Completion, Fault, FrameMemory, PortFacts, Socket};
+use corelane_seam::{Bind, Completion, Fault, Frame, FrameMemory, PortFacts, Socket};
 use std::net::{IpAddr, SocketAddr};
 
 /// All that a lane's stack has, but for its ports and what it shares with the work beside it.
@@ -34,6 +35,7 @@ pub(crate) struct Net {
     ports: Ports,
     fragments: Fragments,
     tunnels: Opened,
+    forwarding: Forwarding,
     pen: Pen,
     bounds: Bounds,
     /// What the page says of ports and interfaces, as of their last change.
@@ -73,6 +75,7 @@ impl Net {
             ports: Ports::new(settings.lane),
             fragments: Fragments::new(settings, memory, facts.frame_bytes_max)?,
             tunnels: Opened::of(settings)?,
+            forwarding: Forwarding::new(settings),
             pen: Pen::new(settings.hasher.clone(), settings.lane, settings.secret),
             bounds: Bounds::new(settings.secret, settings.interfaces.len()),
         })
@@ -103,6 +106,16 @@ impl Net {
         self.routes.way(to)
     }
 
+    /// What was forwarded at an interface.
+    pub fn traffic(&self, interface: usize) -> Option<Traffic> {
+        self.forwarding.traffic(interface)
+    }
+
+    /// From now on packets are judged.
+    pub fn set_judge(&mut self, judge: Box<dyn Judge>) {
+        self.forwarding.set_judge(judge);
+    }
+
     /// The sockets.
     pub fn sockets(&self) -> &Sockets {
         &self.sockets
@@ -122,10 +135,12 @@ impl Net {
 
     /// All that a packet may meet.
     pub fn round<'a>(&'a mut self, beside: &'a mut Beside) -> Round<'a> {
-        let Self { now, is_shared, interfaces, trunks, routes, sockets, ports, fragments, tunnels, pen, bounds, .. } = self;
+        let Self {
+            now, is_shared, interfaces, trunks, routes, sockets, ports, fragments, tunnels, pen, bounds, forwarding, ..
+        } = self;
         let Beside { placing, channels, tally, spare, words, .. } = beside;
         let out = Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words };
-        Round::new(out, sockets, ports, fragments, tunnels, (placing, channels, spare))
+        Round::new(out, sockets, ports, fragments, (tunnels, forwarding), (placing, channels, spare))
     }
 
     /// Makes a socket at an address of ours, or one that reaches its peer by us.
@@ -208,11 +223,13 @@ impl Net {
         for _ in 0..self.interfaces.len() {
             let Some(interface) = self.interfaces.next_due(now) else { break };
             let (mut out, _) = self.outward(beside);
-            let mut dropped = 0;
-            while let Some(ip) = out.interfaces[interface].neighbours_mut().next_due(now, &mut dropped) {
+            let mut lost = Vec::new();
+            while let Some(ip) = out.interfaces[interface].neighbours_mut().next_due(now, &mut lost) {
                 out.ask(interface, ip);
             }
-            out.tally.drop_many(Drop::Neighbour, dropped);
+            out.tally.drop_many(Drop::Neighbour, lost.len() as u64);
+            // Of a packet the first frame says whose it is.
+            Frame::packets(&lost).for_each(|packet| forwarding::tell_lost(&mut out, &packet[0]));
             reports::answer_query(&mut out, interface);
             while let Some(said) = out.interfaces[interface].next_said(now) {
                 discovery::say(&mut out, interface, said);

@@ -188,7 +188,7 @@ impl Outward<'_> {
     }
 
     /// Sends a packet, in as many frames as it lies in, to the neighbour at an interface that has `hop`.
-    fn send_by(&mut self, interface: usize, hop: IpAddr, packet: impl ExactSizeIterator<Item = Frame>) {
+    pub fn send_by(&mut self, interface: usize, hop: IpAddr, packet: impl ExactSizeIterator<Item = Frame>) {
         if self.routes.is_own(hop) {
             let mac = self.interfaces[interface].mac();
             self.pen.looped.extend(addressed(mac, packet).map(|mut frame| {
@@ -269,14 +269,19 @@ impl Outward<'_> {
     /// for as for anything else that is sent to him.
     pub fn advertise(&mut self, interface: usize, target: Ipv6Addr, asker: Ipv6Addr, mac: Option<Mac>) {
         self.tally.questions_answered += 1;
+        let at = &self.interfaces[interface];
         let (to, mac, is_solicited) = match asker.is_unspecified() {
             false => (asker, mac, true),
             true => (ALL_NODES, Some(group_mac(ALL_NODES)), false),
         };
-        let flags = AdvertisementFlags { is_router: false, is_solicited, replaces: true };
-        let option = option(&Choice::Target(self.interfaces[interface].mac()));
+        // RFC 4861, sections 7.2.4 and 7.2.8.
+        let (is_router, replaces) = (at.forwards(), at.has(target.into()));
+        let flags = AdvertisementFlags { is_router, is_solicited, replaces };
+        let option = option(&Choice::Target(at.mac()));
         let message = Message::Advertisement { target, flags, options: options(&option) };
-        self.discover(interface, mac, (target, to), &message);
+        // Of somebody else's address we speak from our own.
+        let source = if replaces { Some(target) } else { at.own_v6().next() };
+        source.into_iter().for_each(|source| self.discover(interface, mac, (source, to), &message));
     }
 
     /// Asks whether somebody else has an address of ours: without having it, so that nobody believes anything (RFC 5227, section 2.1.1; RFC 4862, section 5.4.2).
@@ -298,7 +303,8 @@ impl Outward<'_> {
         match ip {
             IpAddr::V4(target) => self.ask_all(interface, target, target),
             IpAddr::V6(target) => {
-                let flags = AdvertisementFlags { is_router: false, is_solicited: false, replaces: true };
+                let is_router = self.interfaces[interface].forwards();
+                let flags = AdvertisementFlags { is_router, is_solicited: false, replaces: true };
                 let option = option(&Choice::Target(self.interfaces[interface].mac()));
                 let message = Message::Advertisement { target, flags, options: options(&option) };
                 self.discover(interface, Some(group_mac(ALL_NODES)), (target, ALL_NODES), &message);

@@ -6,6 +6,7 @@ use crate::beside::Heard;
 use crate::channels::{Channels, Sink};
 use crate::counts::Drop;
 use crate::discovery;
+use crate::forwarding::{self, Forwarding};
 use crate::fragments::{Fragments, Taken, split};
 use crate::headers::{Found, Looker};
 use crate::icmp::{self, errors};
@@ -32,6 +33,7 @@ pub(crate) struct Round<'a> {
     ports: &'a Ports,
     fragments: &'a mut Fragments,
     tunnels: &'a Opened,
+    forwarding: &'a mut Forwarding,
     placing: &'a mut Placing,
     channels: &'a mut Channels,
     spare: &'a mut Spare,
@@ -45,10 +47,10 @@ impl<'a> Round<'a> {
         sockets: &'a mut Sockets,
         ports: &'a Ports,
         fragments: &'a mut Fragments,
-        tunnels: &'a Opened,
+        (tunnels, forwarding): (&'a Opened, &'a mut Forwarding),
         (placing, channels, spare): (&'a mut Placing, &'a mut Channels, &'a mut Spare),
     ) -> Self {
-        Self { out, sockets, ports, fragments, tunnels, placing, channels, spare, is_own_word: false }
+        Self { out, sockets, ports, fragments, tunnels, forwarding, placing, channels, spare, is_own_word: false }
     }
 
     /// A frame of a port's: a packet, or the next part of one. Its tags say at which interface, once they are looked at; until then it is at that without tags.
@@ -164,7 +166,8 @@ impl<'a> Round<'a> {
                 discovery::arp(&mut self.out, packet.interface, &packet.first);
                 self.spare.put(packet);
             }
-            (Number::IP | Number::IP6, Some(ip)) if ip.is_part => self.fragment(packet, ip),
+            (Number::IP | Number::IP6, Some(ip)) if ip.is_part && !ip.passes => self.fragment(packet, ip),
+            (_, Some(ip)) if self.forwarding.is_on() => self.gateway(packet, ip),
             (_, Some(ip)) => self.transport(packet, ip),
             (_, None) => unreachable!("an IP packet has its header looked at before it is placed"),
         }
@@ -172,7 +175,7 @@ impl<'a> Round<'a> {
 
     fn looker(&self, interface: usize) -> Looker<'_> {
         let Outward { interfaces, trunks, routes, .. } = &self.out;
-        Looker { at: interface, interfaces, trunks, routes, is_own_word: self.is_own_word }
+        Looker { at: interface, interfaces, trunks, routes, is_own_word: self.is_own_word, is_in_tunnel: false }
     }
 
     /// Looks at the headers of link and network, once for all who come later. They are in the first frame.
@@ -191,7 +194,7 @@ impl<'a> Round<'a> {
                 packet.first.set_length(length);
                 packet.ip = Some(ip);
                 // What a tunnel carries has a flow of its own.
-                packet.flow = match opening::tunnel_of(self.tunnels, &packet, &ip) {
+                packet.flow = match opening::tunnel_of(self.tunnels, &packet, &ip).filter(|_| !ip.passes) {
                     Some(_) => None,
                     None if packet.rest.is_empty() => self.placing.flow(&packet.first, ip.is_part, self.fragments.have_come()),
                     None if ip.is_part => None,
@@ -239,9 +242,8 @@ impl<'a> Round<'a> {
     fn open(&mut self, tunnel: Tunnel, packet: Packet, ip: &Ip) {
         let (interface, arrived) = (packet.interface, packet.arrived);
         let Self { out, tunnels, spare, is_own_word, .. } = self;
-        // No tag within a tunnel names an interface.
-        let (interfaces, trunks, routes) = (&*out.interfaces, &[][..], &*out.routes);
-        let looker = Looker { at: interface, interfaces, trunks, routes, is_own_word: *is_own_word };
+        let (interfaces, trunks, routes) = (&*out.interfaces, &*out.trunks, &*out.routes);
+        let looker = Looker { at: interface, interfaces, trunks, routes, is_own_word: *is_own_word, is_in_tunnel: true };
         let inner = opening::open(tunnels, tunnel, (packet, ip), looker, spare);
         let counts = &mut self.out.tally.tunnels[tunnel as usize];
         match inner {
@@ -285,6 +287,23 @@ impl<'a> Round<'a> {
                 None
             }
             Some(Sink::Lane(_)) | None => Some(packet),
+        }
+    }
+
+    /// What a gateway does first: a packet that is for somebody else goes on to him, and one for us is judged.
+    fn gateway(&mut self, mut packet: Packet, ip: Ip) {
+        self.out.at = packet.interface;
+        if !ip.passes {
+            return match forwarding::judge_ours(&mut self.out, self.forwarding, &packet, &ip) {
+                Ok(()) => self.transport(packet, ip),
+                Err(why) => self.drop(why, packet),
+            };
+        }
+        self.placing.note_run(&packet, self.fragments.have_come());
+        let Self { out, forwarding, placing, .. } = self;
+        match forwarding::pass(out, forwarding, &mut packet, &ip, |packet| placing.hash_of(packet, &ip)) {
+            Ok(()) => self.spare.put(packet),
+            Err(why) => self.drop(why, packet),
         }
     }
 

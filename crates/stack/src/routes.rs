@@ -57,7 +57,9 @@ impl Routes {
         }
         near.iter().flatten().try_for_each(check_own)?;
         let (mut of, mut marks) = (BTreeMap::new(), Vec::new());
-        for (interface, network) in near.iter().enumerate().flat_map(|(interface, all)| all.iter().map(move |one| (interface, one))) {
+        for (interface, network) in
+            near.iter().enumerate().flat_map(|(interface, all)| all.iter().map(move |one| (interface, one)))
+        {
             if *of.entry(network.address).or_insert(interface) != interface {
                 return Err(Error::Twice { address: network.address });
             }
@@ -76,7 +78,9 @@ impl Routes {
     /// Adds the networks of the own addresses: of two with one prefix, the first.
     fn add_near(&mut self) {
         let Self { near, prefixes, reaches, .. } = self;
-        for (interface, network) in near.iter().enumerate().flat_map(|(interface, all)| all.iter().map(move |one| (interface, one))) {
+        for (interface, network) in
+            near.iter().enumerate().flat_map(|(interface, all)| all.iter().map(move |one| (interface, one)))
+        {
             if prefixes.add(network.address, network.bits, reaches.len()) == reaches.len() {
                 reaches.push(Reach::Near { source: network.address, interface });
             }
@@ -143,7 +147,7 @@ impl Routes {
         match &self.reaches[reach] {
             Reach::Near { source, interface } => Some(Way { source: *source, hop: to, interface: *interface }),
             Reach::By(ways) => {
-                let place = if ways.len() == 1 { 0 } else { (u64::from(draw()) * ways.len() as u64 >> 32) as usize };
+                let place = if ways.len() == 1 { 0 } else { ((u64::from(draw()) * ways.len() as u64) >> 32) as usize };
                 let way = ways[place];
                 // A router of IPv6 may be known by the link's address alone, of which no network says where we send from.
                 let source = if is_of_link(way.hop) { self.nearest(to, Some(way.interface))?.source } else { way.source };
@@ -177,7 +181,8 @@ impl Routes {
     fn nearest(&self, to: IpAddr, interface: Option<usize>) -> Option<Way> {
         let interfaces = interface.map_or(0..self.near.len(), |interface| interface..interface + 1);
         let own = interfaces.flat_map(|interface| self.near[interface].iter().map(move |network| (network.address, interface)));
-        let (source, interface) = own.filter(|(own, _)| own.is_ipv4() == to.is_ipv4()).max_by_key(|(own, _)| in_common(*own, to))?;
+        let (source, interface) =
+            own.filter(|(own, _)| own.is_ipv4() == to.is_ipv4()).max_by_key(|(own, _)| in_common(*own, to))?;
         Some(Way { source, hop: to, interface })
     }
 

@@ -1,6 +1,5 @@
 //! What a stack is told.
 
-use crate::interfaces::INTERFACES_MAX;
 use crate::trunk::Tags;
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::Dispatch;
@@ -16,6 +15,8 @@ use std::sync::Arc;
 pub(crate) const V6_BYTES_LEAST: usize = 1280;
 /// Bytes of the longest frame of the least link that there is: an MTU of 68 (RFC 791).
 pub(crate) const FRAME_BYTES_LEAST: usize = 68 + ethernet::Header::BYTES;
+/// Interfaces of a stack, at most.
+pub const INTERFACES_MAX: usize = 4096;
 /// Own addresses and routes together, at most.
 pub const ROUTES_MAX: usize = 65_536;
 /// Routes of one prefix, at most.
@@ -82,6 +83,41 @@ pub struct InterfaceSettings {
     pub mtu: Option<usize>,
     /// The addresses that are the stack's there.
     pub networks: Vec<Network>,
+    /// What comes by it and is for somebody else goes on to him.
+    pub forwards: bool,
+    /// From whom what is forwarded may come by it.
+    pub reverse_path: ReversePath,
+    /// The longest segments that connections may ask for whose packets come or leave by it.
+    pub mss: MssClamp,
+    /// Networks of others for which it answers who asks for their addresses (RFC 1027, RFC 4389), where a route leads to them by another interface.
+    pub proxies: Vec<Network>,
+    /// Neighbours that are known at most, and askers that are remembered; none: [`KNOWN_MAX`](crate::KNOWN_MAX) and [`MET_MAX`](crate::MET_MAX). Each takes some 300 bytes on each
+    /// lane while he is there.
+    pub neighbours_max: Option<usize>,
+}
+
+/// From whom a packet may come by an interface, to be forwarded (RFC 3704, section 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReversePath {
+    /// From anybody.
+    #[default]
+    Off,
+    /// From those to whom a route leads, the default route among them (section 2.4).
+    Loose,
+    /// From those to whom one of the ways leads by this interface (sections 2.2 and 2.3).
+    Strict,
+}
+
+/// The longest segments that connections of TCP may ask for through an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MssClamp {
+    /// Whatever they ask for.
+    #[default]
+    Off,
+    /// What fits into its longest packet.
+    ToMtu,
+    /// So many bytes.
+    To(u16),
 }
 
 /// What a stack is told. Each lane of a program has the same, but for its number.
@@ -336,6 +372,34 @@ impl Settings {
     #[must_use]
     pub fn with_mtu(mut self, mtu: usize) -> Self {
         self.last().mtu = Some(mtu);
+        self
+    }
+
+    /// With packets forwarded that come by the last interface.
+    #[must_use]
+    pub fn with_forwarding(mut self, reverse_path: ReversePath) -> Self {
+        (self.last().forwards, self.last().reverse_path) = (true, reverse_path);
+        self
+    }
+
+    /// With connections through the last interface held to such segments.
+    #[must_use]
+    pub fn with_mss(mut self, mss: MssClamp) -> Self {
+        self.last().mss = mss;
+        self
+    }
+
+    /// With one more network for which the last interface answers ([`InterfaceSettings::proxies`]).
+    #[must_use]
+    pub fn with_proxy(mut self, address: IpAddr, bits: u8) -> Self {
+        self.last().proxies.push(Network { address, bits });
+        self
+    }
+
+    /// With so many neighbours at the last interface, at most.
+    #[must_use]
+    pub fn with_neighbours_max(mut self, neighbours: usize) -> Self {
+        self.last().neighbours_max = Some(neighbours);
         self
     }
 

@@ -150,6 +150,7 @@ fn datagram<'a>(
         is_part: false,
         is_good: true,
         tunnels: 0,
+        passes: false,
     };
     let pseudo = ip.addresses().pseudo(IpProtocol::UDP, length).unwrap_or_default();
     draft.patch(6, pseudo.plus(draft.sum).checksum_of_udp());

@@ -8,6 +8,7 @@
 //! that do not exist pushes out his own questions, and nobody who has answered.
 
 mod cache;
+mod met;
 mod waiting;
 
 pub use cache::{ASKED_MAX, KNOWN_MAX};
@@ -16,16 +17,14 @@ pub use waiting::WAITING_MAX;
 use cache::{Cache, Decision, Due, Learnt};
 use corelane_seam::Frame;
 use corelane_wire::packet::ethernet::Mac;
+use met::Met;
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::Rc;
 use waiting::Waiting;
 
-/// Those who have asked and were not sent anything, at most.
+/// Those who have asked and were not sent anything, at most, unless the settings say otherwise; an eighth of them of one station: one that makes up askers pushes out its own.
 pub const MET_MAX: usize = 256;
-/// Those of one station among them, at most: one that makes up askers pushes out its own.
-const MET_EACH: usize = MET_MAX / 8;
 
 /// What one lane has heard of a neighbour, for the others.
 #[derive(Clone, Copy, Debug)]
@@ -63,43 +62,28 @@ pub(crate) enum Resolved<P> {
 pub(crate) struct Neighbours {
     cache: Cache,
     waiting: Waiting,
-    /// Who has asked, and in which order.
-    met: BTreeMap<IpAddr, Mac>,
-    met_order: VecDeque<IpAddr>,
+    met: Met,
 }
 
 impl Neighbours {
     /// An empty table, for one of so many interfaces of a port with so many frames, of which so many wait for neighbours of all of these.
-    pub fn new(frames: usize, among: usize, of_all: Rc<Cell<usize>>) -> Self {
-        let (cache, waiting) = (Cache::default(), Waiting::new(ASKED_MAX, frames, among, of_all));
-        Self { cache, waiting, met: BTreeMap::new(), met_order: VecDeque::new() }
+    pub fn new(frames: usize, among: usize, of_all: Rc<Cell<usize>>, (known, met): (usize, usize)) -> Self {
+        let (cache, waiting) = (Cache::new(known), Waiting::new(ASKED_MAX, frames, among, of_all));
+        Self { cache, waiting, met: Met::new(met) }
     }
 
     /// Somebody has asked for an address of ours.
     pub fn meet(&mut self, ip: IpAddr, mac: Mac) {
-        if mac.is_group() || self.cache.has(ip) {
-            return;
+        if !mac.is_group() && !self.cache.has(ip) {
+            self.met.add(ip, mac);
         }
-        if self.met.insert(ip, mac).is_none() {
-            self.met_order.push_back(ip);
-        }
-        let is_of_station = |other: &IpAddr| self.met.get(other) == Some(&mac);
-        let of_station = self.met.values().filter(|other| **other == mac).count();
-        let pushed_out = match of_station > MET_EACH {
-            true => self.met_order.iter().position(is_of_station),
-            false => (self.met.len() > MET_MAX).then_some(0),
-        };
-        let pushed_out = pushed_out.and_then(|place| self.met_order.remove(place));
-        pushed_out.map(|ip| self.met.remove(&ip));
-        assert!(self.met.len() == self.met_order.len() && self.met.len() <= MET_MAX, "who has asked is remembered in order");
     }
 
     /// Who has asked and is sent something now is known from then on; he is asked himself with what is sent a second later.
     fn promote(&mut self, now: u64, ip: IpAddr) {
-        let Some(mac) = self.met.remove(&ip) else { return };
-        self.met_order.retain(|other| *other != ip);
-        assert_eq!(self.met.len(), self.met_order.len(), "who has asked is remembered once");
-        self.cache.promote(now, ip, mac);
+        if let Some((mac, _)) = self.met.remove(ip) {
+            self.cache.promote(now, ip, mac);
+        }
     }
 
     /// Finds the neighbour `to` for the frames of a packet.
@@ -175,12 +159,12 @@ impl Neighbours {
         self.cache.due()
     }
 
-    /// Who is to be asked for again now; frames of those that are given up are counted into `dropped`.
-    pub fn next_due(&mut self, now: u64, dropped: &mut u64) -> Option<IpAddr> {
+    /// Who is to be asked for again now; frames of those that are given up are appended to `lost`.
+    pub fn next_due(&mut self, now: u64, lost: &mut Vec<Frame>) -> Option<IpAddr> {
         loop {
             match self.cache.next_due(now)? {
                 Due::Ask(ip) => return Some(ip),
-                Due::GiveUp(ip) => *dropped += self.waiting.give_up(ip),
+                Due::GiveUp(ip) => self.waiting.take(ip, lost),
             }
         }
     }
@@ -203,7 +187,7 @@ mod tests {
 
     /// Of the one interface of a port with so many frames.
     fn neighbours(frames: usize) -> Neighbours {
-        Neighbours::new(frames, 1, Rc::default())
+        Neighbours::new(frames, 1, Rc::default(), (KNOWN_MAX, MET_MAX))
     }
 
     fn ip(number: u32) -> IpAddr {
@@ -311,8 +295,8 @@ mod tests {
         let mut neighbours = neighbours(1024);
         neighbours.meet(ip(1), station(1));
         (10..100_000).for_each(|number| neighbours.meet(ip(number), MAC));
-        assert_eq!((neighbours.met.len(), neighbours.met.get(&ip(1))), (1 + MET_EACH, Some(&station(1))));
-        assert!(neighbours.met.contains_key(&ip(99_999)) && !neighbours.met.contains_key(&ip(10)));
+        assert_eq!((neighbours.met.len(), neighbours.met.get(ip(1))), (1 + MET_MAX / 8, Some(station(1))));
+        assert!(neighbours.met.get(ip(99_999)).is_some() && neighbours.met.get(ip(10)).is_none());
     }
 
     #[test]
@@ -347,12 +331,13 @@ mod tests {
     fn after_three_questions_somebody_is_given_up() {
         let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), neighbours(1024));
         assert!(ask(&mut neighbours, &memory, 0, 1));
-        let mut dropped = 0;
+        let mut lost = Vec::new();
         for try_number in 1..=2 {
             let due = neighbours.due().unwrap();
-            assert_eq!((due, neighbours.next_due(due, &mut dropped)), (try_number * AGAIN, Some(ip(1))));
+            assert_eq!((due, neighbours.next_due(due, &mut lost)), (try_number * AGAIN, Some(ip(1))));
         }
-        assert_eq!((neighbours.next_due(3 * AGAIN, &mut dropped), dropped, neighbours.due()), (None, 1, None));
+        assert_eq!((neighbours.next_due(3 * AGAIN, &mut lost), lost.len(), neighbours.due()), (None, 1, None));
+        drop(lost);
         assert_eq!((neighbours.lengths(), memory.counts().free), ((0, 0), 64));
     }
 

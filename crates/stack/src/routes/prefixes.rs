@@ -50,7 +50,8 @@ mod tests {
     fn the_longest_prefix_is_found_and_the_first_to_name_it_stays() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let mut prefixes = Prefixes::default();
-        let all = [("10.0.0.0", 8), ("10.1.2.3", 24), ("0.0.0.0", 0), ("10.1.2.9", 32), ("2001:db8::", 32), ("2001:db8:1::7", 128)];
+        let all =
+            [("10.0.0.0", 8), ("10.1.2.3", 24), ("0.0.0.0", 0), ("10.1.2.9", 32), ("2001:db8::", 32), ("2001:db8:1::7", 128)];
         for (way, (address, bits)) in all.into_iter().enumerate() {
             assert_eq!(prefixes.add(ip(address), bits, way), way);
         }

@@ -90,8 +90,7 @@ impl Gateway {
     /// With a port for each card.
     pub fn new(settings: &Settings, cards: &[CardSetup], frames: usize) -> Self {
         let world = World::new(1, Faults::none());
-        let tests: Vec<_> =
-            cards.iter().map(|_| world.interface(CardSetup { queues: 0, ..CardSetup::default() })).collect();
+        let tests: Vec<_> = cards.iter().map(|_| world.interface(CardSetup { queues: 0, ..CardSetup::default() })).collect();
         let cards: Vec<_> = cards.iter().map(|card| world.interface(card.clone())).collect();
         tests.iter().zip(&cards).for_each(|(test, card)| world.join(&[test, card]));
         let arena = Arena::new(8 << 20).unwrap();
@@ -141,7 +140,8 @@ impl Gateway {
         for _ in 0..4 {
             self.turn();
             let taken: Vec<_> = self.tests.iter().map(Interface::take).collect();
-            for (port, frame) in taken.into_iter().enumerate().flat_map(|(port, all)| all.into_iter().map(move |one| (port, one))) {
+            for (port, frame) in taken.into_iter().enumerate().flat_map(|(port, all)| all.into_iter().map(move |one| (port, one)))
+            {
                 let (tags, frame) = untagged(&frame);
                 match self.answer(port, tags, &frame) {
                     Some(answer) => self.send(port, tags, &answer),
@@ -162,7 +162,9 @@ impl Gateway {
     fn answer(&mut self, port: usize, tags: Tags, frame: &[u8]) -> Option<Vec<u8>> {
         let packet = Packet::of_frame(frame).unwrap();
         let (asked, from): (IpAddr, IpAddr) = match (&packet.network, packet.transport) {
-            (Network::Arp(message), _) if message.operation == Operation::Request => (message.target.into(), message.sender.into()),
+            (Network::Arp(message), _) if message.operation == Operation::Request => {
+                (message.target.into(), message.sender.into())
+            }
             (Network::V6(view, _), UpperLayer::Icmpv6(message)) => match message.message() {
                 Ok(icmpv6::Message::Neighbour(Message::Solicitation { target, .. })) => {
                     (target.into(), view.header().source.into())

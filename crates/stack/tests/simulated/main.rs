@@ -4,6 +4,8 @@
 mod alone;
 mod channels;
 mod flood;
+mod forwarded;
+mod forwarding;
 mod frames;
 mod gateway;
 mod hostile;

@@ -2,9 +2,7 @@
 
 use crate::frames::{TEST_MAC, ethernet, packets, udp, udp_in, written};
 use crate::gateway::{Gateway, ip, question, settings};
-use corelane_seam::{
-    Bind, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Outcome, Socket, Trains,
-};
+use corelane_seam::{Bind, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Outcome, Socket, Trains};
 use corelane_sim::CardSetup;
 use corelane_stack::{Drop, Error, INTERFACES_MAX, Settings, Stack, Tags};
 use corelane_wire::packet::ethernet::Mac;
@@ -244,7 +242,8 @@ fn vlans_that_cannot_be_are_refused() {
 /// An interface whose packets are to be shorter than its port's cuts what is longer.
 #[test]
 fn a_vlan_may_have_an_mtu_of_its_own() {
-    let settings = settings().with_interface("eth1").and_vlan("eth1.7", Tags::One(7)).with_mtu(600).with_network(ours(1).into(), 24);
+    let settings =
+        settings().with_interface("eth1").and_vlan("eth1.7", Tags::One(7)).with_mtu(600).with_network(ours(1).into(), 24);
     let mut gateway = Gateway::new(&settings, &[CardSetup::default()], 1024);
     gateway.host(0, Tags::One(7), &["10.0.1.9"]);
     let socket = bind(&mut gateway, ours(1).into());
@@ -268,7 +267,14 @@ fn neighbours_of_one_vlan_are_strangers_at_another() {
     assert_eq!(came.len(), 2);
     assert_eq!((&came[0][..6], &came[0][12..16]), (&[0xff; 6][..], &[0x81, 0, 0x0f, 0xfe][..]), "asked for at its VLAN");
     assert_eq!((&came[1][..6], &came[1][12..16]), (&TEST_MAC.0[..], &[0x81, 0, 0, 7][..]));
-    let elsewhere = udp_in(Mac([2, 0, 0, 0, 0, 1]), SocketAddr::new(theirs(1).into(), 5), SocketAddr::new(ours(1).into(), PORT), b"x", 1400, 1);
+    let elsewhere = udp_in(
+        Mac([2, 0, 0, 0, 0, 1]),
+        SocketAddr::new(theirs(1).into(), 5),
+        SocketAddr::new(ours(1).into(), PORT),
+        b"x",
+        1400,
+        1,
+    );
     gateway.send(0, Tags::One(7), &elsewhere[0]);
     gateway.turn();
     assert_eq!(gateway.stack.counts().of(Drop::NotOurs), 1);

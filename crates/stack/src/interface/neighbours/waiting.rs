@@ -97,6 +97,14 @@ impl Waiting {
         frames as u64
     }
 
+    /// Hands out what waits for `to`, who is given up.
+    pub fn take(&mut self, to: IpAddr, lost: &mut Vec<Frame>) {
+        let mut waiting = self.by.remove(&to).unwrap_or_default();
+        let frames = waiting.len();
+        lost.extend(waiting.drain(..));
+        self.keep(waiting, frames);
+    }
+
     /// What waits for `to` is appended to `freed`, each packet with his address.
     pub fn free(&mut self, to: IpAddr, mac: Mac, freed: &mut Vec<Frame>) {
         let Some(mut waiting) = self.by.remove(&to) else { return };
