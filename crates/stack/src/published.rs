@@ -140,6 +140,16 @@ fn write_counts(to: &PacketsWriter<'_>, counts: &PacketCounts) {
         (C::WaysNarrowed, counts.ways_narrowed),
         (C::AddressConflicts, counts.conflicts),
         (C::AnnouncementsSent, counts.announcements_sent),
+        (C::VlanUnknown, counts.of(Drop::Vlan)),
+        (C::PacketsForwarded, counts.forwarded),
+        (C::ForwardMartian, counts.of(Drop::Martian)),
+        (C::ForwardReversePath, counts.of(Drop::ReversePath)),
+        (C::ForwardNoRoute, counts.of(Drop::NoRoute)),
+        (C::ForwardHops, counts.of(Drop::Hops)),
+        (C::ForwardTooBig, counts.of(Drop::TooBig)),
+        (C::ForwardSourceRoute, counts.of(Drop::SourceRoute)),
+        (C::ForwardQueueFull, counts.of(Drop::Outgoing)),
+        (C::PacketsRefused, counts.of(Drop::Judged)),
     ] {
         to.set(counter, value);
     }
