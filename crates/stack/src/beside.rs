@@ -55,8 +55,8 @@ pub(crate) struct Beside {
     heard: Vec<Heard>,
     /// What the operator is to hear.
     records: Vec<Record>,
-    /// The names of the interfaces, in their order.
-    interfaces: Vec<Box<str>>,
+    /// The names of the ports, in their order.
+    names: Vec<Box<str>>,
     /// Own addresses that the kernel has as well, which packets it forwards ([`Sight::forwards`](crate::work::Sight)), and when somebody looks, at the latest.
     kernels: u64,
     forwards: u64,
@@ -95,7 +95,7 @@ impl Beside {
             words: Words::default(),
             heard: Vec::new(),
             records: Vec::new(),
-            interfaces: settings.interfaces.iter().map(|interface| interface.name.clone()).collect(),
+            names: settings.port_names().map(Box::from).collect(),
             kernels: 0,
             forwards: 0,
             looks_out_at: None,
@@ -240,9 +240,9 @@ impl Beside {
         self.forwards
     }
 
-    /// The name of the interface whose state the gauges tell.
+    /// The name of the port whose state the gauges tell.
     pub fn interface(&self) -> &str {
-        &self.interfaces[self.gauges.told()]
+        &self.names[self.gauges.links.told]
     }
 
     /// Own addresses that the kernel has as well.

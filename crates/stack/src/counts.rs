@@ -10,7 +10,7 @@ pub enum Drop {
     Malformed,
     /// A checksum is wrong.
     Checksum,
-    /// It is for somebody else: another station, another address, another VLAN.
+    /// It is for somebody else: another station, or another address.
     NotOurs,
     /// It lies in more frames than a packet may, or is a fragment whose headers do not fit in front of each, or a tunnel carries it and no frame holds it.
     Pieces,
@@ -32,11 +32,29 @@ pub enum Drop {
     Nest,
     /// The ring of its channel was full, or it was too long for one.
     Channel,
+    /// No interface of its port has its VLAN tags.
+    Vlan,
+    /// It was to be forwarded, from or to an address that no host has, or from one of ours.
+    Martian,
+    /// It was to be forwarded, and no route leads back to its sender by where it came.
+    ReversePath,
+    /// It was to be forwarded, and no route leads to where it is for.
+    NoRoute,
+    /// It had passed as many routers as it may.
+    Hops,
+    /// It was longer than the link that it was to leave by carries, and may not be cut.
+    TooBig,
+    /// It was to be forwarded by a route of its sender's.
+    SourceRoute,
+    /// Rules have kept it back.
+    Judged,
+    /// It was to be forwarded, and too many frames waited for the port that it was to leave by.
+    Outgoing,
 }
 
 impl Drop {
     /// How many there are.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 22;
 }
 
 /// What was counted since the stack was made.
@@ -88,6 +106,8 @@ pub struct PacketCounts {
     pub ways_narrowed: u64,
     /// Packets whose checksum a sender on the same machine had left to its card, which were taken.
     pub sums_left: u64,
+    /// Packets that were forwarded.
+    pub forwarded: u64,
     /// How often the interface was found down.
     pub downs: u64,
     pub(crate) tunnels: [TunnelCounts; Tunnel::ALL.len()],
@@ -173,4 +193,4 @@ impl std::ops::DerefMut for Tally {
     }
 }
 
-const _: () = assert!(Drop::Channel as usize + 1 == Drop::COUNT, "each reason has its count");
+const _: () = assert!(Drop::Outgoing as usize + 1 == Drop::COUNT, "each reason has its count");

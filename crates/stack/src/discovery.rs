@@ -19,7 +19,7 @@ pub(crate) fn arp(out: &mut Outward<'_>, interface: usize, bytes: &[u8]) {
     let is_for_us = out.interfaces[interface].has(target);
     let answers = message.operation == Operation::Reply && is_for_us;
     heard(out, interface, sender, message.sender_mac, answers);
-    if message.operation == Operation::Request && is_for_us {
+    if message.operation == Operation::Request && (is_for_us || answers_for(out, interface, sender, target)) {
         out.tally.questions_answered += 1;
         if !message.sender.is_unspecified() {
             meet(out, interface, sender, message.sender_mac);
@@ -50,7 +50,10 @@ pub(crate) fn neighbour(out: &mut Outward<'_>, interface: usize, message: &Messa
         })
     };
     match message {
-        Message::Solicitation { target, options } if out.interfaces[interface].has((*target).into()) => {
+        Message::Solicitation { target, options }
+            if out.interfaces[interface].has((*target).into())
+                || answers_for(out, interface, source.into(), (*target).into()) =>
+        {
             if let Some(mac) = mac(options).filter(|_| !source.is_unspecified()) {
                 heard(out, interface, source.into(), mac, false);
                 meet(out, interface, source.into(), mac);
@@ -69,6 +72,13 @@ pub(crate) fn neighbour(out: &mut Outward<'_>, interface: usize, message: &Messa
         }
         _ => {}
     }
+}
+
+/// Whether we answer for an address of others' (RFC 1027; RFC 4861, section 7.2.8): a route leads there by another interface, and who asks wants to send something, and does
+/// not look whether the address is free.
+fn answers_for(out: &Outward<'_>, interface: usize, asker: IpAddr, target: IpAddr) -> bool {
+    let is_asked = asker != target && !asker.is_unspecified() && out.interfaces[interface].is_proxy_for(target);
+    is_asked && !out.routes.is_own(target) && out.routes.way(target).is_some_and(|way| way.interface != interface)
 }
 
 /// Somebody has asked for an address of ours.
@@ -138,9 +148,7 @@ pub(crate) fn learn(out: &mut Outward<'_>, word: Word) {
 }
 
 fn hears(out: &mut Outward<'_>, interface: usize, ip: IpAddr, mac: Mac, answers: bool) {
-    let (freed, owner) = out.interfaces[interface].heard(out.now, ip, mac, answers);
-    out.tally.frames_out += freed;
-    if let Some(owner) = owner {
+    if let Some(owner) = out.heard(interface, ip, mac, answers) {
         out.ask_at(interface, ip, Some(owner));
     }
 }

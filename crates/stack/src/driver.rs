@@ -3,6 +3,7 @@
 use crate::beside::Beside;
 use crate::counts::{Drop, PacketCounts};
 use crate::fault;
+use crate::forwarding::{Judge, Traffic};
 use crate::gate::{self, Gate};
 use crate::net::Net;
 use crate::polling::Polling;
@@ -27,7 +28,7 @@ const ROUNDS: usize = 64;
 pub struct Stack<D> {
     below: D,
     net: Net,
-    /// One for each interface, in their order.
+    /// One for each port, in their order.
     gates: Vec<Gate>,
     beside: Rc<RefCell<Beside>>,
     arena: Arena,
@@ -57,7 +58,7 @@ impl<D: Driver> Stack<D> {
         Self::with_ports(below, arena, tuning, vec![port], settings)
     }
 
-    /// A stack over several ports, one for each interface of the settings, in their order.
+    /// A stack over several ports, one for each interface of the settings without tags, in their order.
     ///
     /// # Errors
     /// What the settings ask for cannot be.
@@ -101,6 +102,17 @@ impl<D: Driver> Stack<D> {
     #[must_use]
     pub fn counts(&self) -> Ref<'_, PacketCounts> {
         Ref::map(self.beside.borrow(), |beside| &*beside.tally)
+    }
+
+    /// What was forwarded at an interface, by its number; none if there is no such.
+    #[must_use]
+    pub fn traffic(&self, interface: usize) -> Option<Traffic> {
+        self.net.traffic(interface)
+    }
+
+    /// Has packets judged from now on: those that are for us once, those that are forwarded when they have come and before they leave.
+    pub fn set_judge(&mut self, judge: Box<dyn Judge>) {
+        self.net.set_judge(judge);
     }
 
     /// Datagrams that ran behind a later one of their flow, because they waited for fragments.
@@ -206,8 +218,8 @@ impl<D: Driver> Stack<D> {
             if wants_close {
                 gate.close();
             }
-            let (interface, now) = self.net.interface(number);
-            gate.ask(now, frames, &mut self.sends, interface, &mut self.below);
+            let (trunk, now) = self.net.trunk(number);
+            gate.ask(now, frames, &mut self.sends, trunk, &mut self.below);
         }
     }
 
@@ -258,15 +270,15 @@ impl<D: Driver> Stack<D> {
     fn look(&mut self) {
         self.fenced(|net, gates, beside| {
             for (number, gate) in gates.iter_mut().enumerate() {
-                let (interface, now) = net.interface(number);
-                gate.look(now, interface);
+                let (trunk, now) = net.trunk(number);
+                gate.look(now, trunk);
             }
             net.note_changes(beside);
         });
     }
 
     /// How long the driver below may wait, if we may wait for so long.
-    fn wait(&self, wait: Wait) -> Wait {
+    fn wait(&mut self, wait: Wait) -> Wait {
         let beside = &*self.beside.borrow();
         let has_news = beside.has_leaving() || beside.has_records() || beside.has_broken_untold();
         let has_packets = self.net.has_queued(beside) || self.gates.iter().any(Gate::has_frames);
@@ -291,8 +303,8 @@ impl<D: Driver> Stack<D> {
             self.net.set_now(now);
             for completion in self.own.drain(..) {
                 let number = gate::port_of(&completion);
-                let (interface, now) = self.net.interface(number);
-                let ended = self.gates[number].complete(now, interface, completion);
+                let (trunk, now) = self.net.trunk(number);
+                let ended = self.gates[number].complete(now, trunk, completion);
                 ended.came_at.into_iter().for_each(|time| self.polling.woke(time));
                 let tally = &mut self.beside.borrow_mut().tally;
                 tally.drop_many(Drop::Frames, ended.unsent);
@@ -349,12 +361,12 @@ fn run(net: &mut Net, gates: &mut [Gate], beside: &mut Beside, at_most: usize) -
     handled += round.run(at_most.saturating_sub(handled));
     // Of each port one frame after the other: one that is flooded leaves the others their part.
     while handled < at_most && gates.iter().any(Gate::has_frames) {
-        for (interface, gate) in gates.iter_mut().enumerate() {
+        for (port, gate) in gates.iter_mut().enumerate() {
             let Some((frame, is_last)) = gate.next_frame() else { continue };
             handled += 1;
-            round.frame(interface, frame);
+            round.frame(port, frame);
             if is_last {
-                round.end_batch(interface);
+                round.end_batch(port);
             }
         }
     }

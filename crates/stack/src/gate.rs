@@ -2,7 +2,7 @@
 //!
 //! Frames that came wait here until the lane's budget lets them be handled; meanwhile nothing more is received.
 
-use crate::interface::Interface;
+use crate::trunk::Trunk;
 use corelane_seam::{
     Completion, Driver, Fault, Frame, FrameOp, FrameOutcome, Handle, LossPort, Outcome, Port, PortId, PortNews, PortState, Reason,
 };
@@ -37,7 +37,7 @@ enum GateState {
 /// A port.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Its number, which is its interface's.
+    /// Its number, which is its trunk's.
     port: u32,
     state: GateState,
     is_receiving: bool,
@@ -137,31 +137,31 @@ impl Gate {
     }
 
     /// Takes in what can be known of the port without asking the driver.
-    pub fn look(&mut self, now: u64, interface: &mut Interface) {
+    pub fn look(&mut self, now: u64, trunk: &mut Trunk) {
         let PortNews { lost, facts, state, looked } = self.news.get();
         (self.looked, self.pieces_max) = (looked, facts.pieces_max);
-        interface.note_lost(lost);
-        interface.note_facts(now, &facts);
-        interface.note_port(now, state, matches!(self.state, GateState::Open(_)));
+        trunk.note_lost(lost);
+        trunk.note_facts(&facts);
+        trunk.note_port(state, matches!(self.state, GateState::Open(_)));
         if self.up_at.is_some_and(|time| time <= now) {
             self.up_at = None;
-            interface.note_errors(now, PortState::Up);
+            trunk.note_errors(PortState::Up);
         }
     }
 
     /// Asks the driver for what is to be asked for now, and to receive at most so many frames; `sends` is the number of the send that was given last to any port.
-    pub fn ask(&mut self, now: u64, frames: usize, sends: &mut u64, interface: &mut Interface, driver: &mut impl Driver) {
+    pub fn ask(&mut self, now: u64, frames: usize, sends: &mut u64, trunk: &mut Trunk, driver: &mut impl Driver) {
         let GateState::Open(port) = self.state else {
             if self.state == GateState::Closed {
                 self.incoming.clear();
-                interface.drop_outgoing();
+                trunk.drop_outgoing();
             }
             return;
         };
-        if interface.has_outgoing() && self.sending.is_none() {
+        if trunk.outgoing() > 0 && self.sending.is_none() {
             *sends += 1;
             self.sending = Some(*sends);
-            let frames = interface.take_outgoing(std::mem::take(&mut self.spare));
+            let frames = trunk.take_outgoing(std::mem::take(&mut self.spare));
             driver.push(name(self.port, SEND), FrameOp::Send { port, frames }.into());
         }
         if self.wants_close {
@@ -203,7 +203,7 @@ impl Gate {
     }
 
     /// One of the port's operations has ended.
-    pub fn complete(&mut self, now: u64, interface: &mut Interface, completion: Completion) -> Ended {
+    pub fn complete(&mut self, now: u64, trunk: &mut Trunk, completion: Completion) -> Ended {
         let (mut ended, is_released) = (Ended::default(), completion.released);
         let fault = match (completion.handle.index() % OPERATIONS, completion.outcome) {
             (OPEN, Outcome::Frame(FrameOutcome::Opened { port, .. })) => {
@@ -215,7 +215,7 @@ impl Gate {
                 assert!(std::mem::take(&mut self.is_receiving), "a receive ends once");
                 if !frames.is_empty() && fault.is_none() {
                     self.up_at = None;
-                    interface.note_errors(now, PortState::Up);
+                    trunk.note_errors(PortState::Up);
                 }
                 ended.came_at = frames.first().map(|frame| frame.facts.time);
                 self.incoming = frames.into();
@@ -240,31 +240,31 @@ impl Gate {
                 None
             }
             (_, Outcome::Failed(fault)) => {
-                interface.note_errors(now, PortState::Gone);
+                trunk.note_errors(PortState::Gone);
                 (self.state, self.fault) = (GateState::Closed, Some(fault));
                 None
             }
             (_, other) => unreachable!("{other:?} is no end of what the stack asks for"),
         };
-        ended.is_down = fault.is_some_and(|fault| self.note(now, interface, fault));
+        ended.is_down = fault.is_some_and(|fault| self.note(now, trunk, fault));
         ended
     }
 
     /// What the interface says; whether it was found down.
-    fn note(&mut self, now: u64, interface: &mut Interface, fault: Fault) -> bool {
+    fn note(&mut self, now: u64, trunk: &mut Trunk, fault: Fault) -> bool {
         match fault.reason {
             Reason::Cancelled => false,
             Reason::NoInterface => {
                 self.fault = Some(fault);
                 self.wants_close = true;
-                interface.note_errors(now, PortState::Gone);
+                trunk.note_errors(PortState::Gone);
                 false
             }
             _ => {
                 (self.again, self.up_at) = (Some(now + AGAIN), None);
                 // What else is refused says nothing of the interface.
                 if fault.reason == Reason::Down {
-                    interface.note_errors(now, PortState::Down);
+                    trunk.note_errors(PortState::Down);
                 }
                 true
             }

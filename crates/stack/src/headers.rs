@@ -2,14 +2,13 @@
 
 use crate::counts::{Drop, Tally};
 use crate::interface::Interface;
+use crate::interfaces::Interfaces;
 use crate::packet::{ALL_NODES, Ip, Packet, Sums};
 use crate::routes::Routes;
-use corelane_seam::{Checksum, Frame};
+use crate::trunk::{Tags, Trunk};
+use corelane_seam::{Checksum, Frame, FrameMemory};
 use corelane_wire::packet::{IpProtocol, Link, Network, Packet as Walk, UpperLayer};
 use std::net::IpAddr;
-
-/// The bits of a tag that name its VLAN.
-const NUMBER_OF_VLAN: u16 = 0xfff;
 
 /// What a frame turned out to be.
 pub(crate) enum Found {
@@ -21,20 +20,29 @@ pub(crate) enum Found {
 /// Who looks: where it came, and whether the stack itself has sent it.
 #[derive(Clone, Copy)]
 pub(crate) struct Looker<'a> {
-    pub interface: &'a Interface,
+    /// The number of the interface: that without tags, until the tags are looked at.
+    pub at: usize,
+    pub interfaces: &'a Interfaces,
+    pub trunks: &'a [Trunk],
     pub routes: &'a Routes,
     pub is_own_word: bool,
+    /// What is looked at came in a tunnel: no tag there names an interface, and nothing is forwarded from there.
+    pub is_in_tunnel: bool,
 }
 
 impl Looker<'_> {
     /// Looks at a frame, of which so many bytes lie in others. A tag without a VLAN's number carries a priority alone (IEEE 802.1Q, 9.6).
-    pub fn look(&self, frame: &Frame, missing: usize) -> Found {
+    pub fn look(&mut self, frame: &Frame, missing: usize) -> Found {
         let Ok(walk) = Walk::of_front(frame, missing) else { return Found::Not(Drop::Malformed) };
-        let is_in_frame = |link: &Link| link.tags == 0 || link.tags == 1 && link.outer.is_some_and(|tag| tag.number() == 0);
-        let Some(link) = walk.link.filter(is_in_frame) else { return Found::Not(Drop::NotOurs) };
+        let Some(link) = &walk.link else { return Found::Not(Drop::NotOurs) };
+        if link.tags > 0 || frame.facts.vlan.is_some() {
+            match self.interface_of(link, frame) {
+                Some(interface) => self.at = interface,
+                None => return Found::Not(Drop::Vlan),
+            }
+        }
         let to = link.header.destination;
-        let is_of_vlan = frame.facts.vlan.is_some_and(|tag| tag.control & NUMBER_OF_VLAN != 0);
-        if !(to == self.interface.mac() || to.is_group()) || is_of_vlan {
+        if !(to == self.interface().mac() || to.is_group()) {
             return Found::Not(Drop::NotOurs);
         }
         match self.look_at_network(&walk, !matches!(frame.facts.checksum, Checksum::Unknown)) {
@@ -42,6 +50,24 @@ impl Looker<'_> {
             Found::Ip { ip, .. } if to.is_group() && !ip.destination.is_multicast() => Found::Not(Drop::NotOurs),
             found => found,
         }
+    }
+
+    /// The interface that the tags of a frame name, in its bytes and taken out by the card.
+    fn interface_of(&self, link: &Link, frame: &Frame) -> Option<usize> {
+        match Tags::of(link, frame.facts.vlan)? {
+            Tags::None => Some(self.at),
+            _ if self.is_in_tunnel => None,
+            tags => self.trunks[self.interface().port()].interface_of(tags),
+        }
+    }
+
+    /// The frames of where it came.
+    pub fn memory(&self) -> &FrameMemory {
+        self.interface().memory()
+    }
+
+    fn interface(&self) -> &Interface {
+        &self.interfaces[self.at]
     }
 
     /// Looks at the header of the network. The source vouches for the transport's checksum, or does not.
@@ -54,10 +80,18 @@ impl Looker<'_> {
             Network::V6(view, _) => view.bytes().len(),
         };
         let Some(ip) = Ip::of(walk, is_good) else { return Found::Not(Drop::Malformed) };
-        if !self.is_for_us(&ip, is_advertisement(walk)) {
-            return Found::Not(Drop::NotOurs);
+        let at = walk.network_at;
+        match self.is_for_us(&ip, is_advertisement(walk)) {
+            true => Found::Ip { ip, at, length },
+            false if self.passes(&ip) => Found::Ip { ip: Ip { passes: true, ..ip }, at, length },
+            false => Found::Not(Drop::NotOurs),
         }
-        Found::Ip { ip, at: walk.network_at, length }
+    }
+
+    /// Whether a packet that is not for us goes on to somebody else. None does from a group of the link, which the caller sees to, or to a group.
+    fn passes(&self, ip: &Ip) -> bool {
+        let is_for_others = !(ip.destination.is_multicast() || self.routes.is_own(ip.destination));
+        is_for_others && self.interface().forwards() && !self.is_own_word && !self.is_in_tunnel
     }
 
     /// Whether a packet is for an address of ours, and from somebody who can be answered. Our own addresses say nothing on the wire: what comes from one
@@ -69,16 +103,16 @@ impl Looker<'_> {
         let IpAddr::V6(to) = ip.destination else {
             return self.routes.is_own(ip.destination) && !is_nobody(ip.source);
         };
-        let is_group_of_ours = ip.protocol == IpProtocol::ICMPV6 && (to == ALL_NODES || self.interface.is_solicited(to));
+        let is_group_of_ours = ip.protocol == IpProtocol::ICMPV6 && (to == ALL_NODES || self.interface().is_solicited(to));
         // Who looks whether an address is free has none (RFC 4862, section 5.4.2).
         let is_somebody = !is_nobody(ip.source) || (is_group_of_ours && ip.source.is_unspecified());
         (self.routes.is_own(ip.destination) || is_group_of_ours) && is_somebody
     }
 }
 
-/// Whether a transport's checksum, `stands`, is right, or was left to the card of a sender at that interface.
-pub(crate) fn has_right_sum(packet: &Packet, ip: &Ip, stands: u16, interface: &Interface, tally: &mut Tally) -> bool {
-    let sums = packet.sums(ip, stands, interface.leaves_sums());
+/// Whether a transport's checksum, `stands`, is right, or was left to the card of a sender, where senders may leave it.
+pub(crate) fn has_right_sum(packet: &Packet, ip: &Ip, stands: u16, leaves_sums: bool, tally: &mut Tally) -> bool {
+    let sums = packet.sums(ip, stands, leaves_sums);
     tally.sums_left += u64::from(sums == Sums::Left);
     sums != Sums::Wrong
 }

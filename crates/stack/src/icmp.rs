@@ -5,7 +5,7 @@
 //! late. One router narrows half of the ways that may be narrow, at the most. So nobody who does not know a socket cuts the packets of others.
 
 pub(crate) mod errors;
-mod options;
+pub(crate) mod options;
 mod quoted;
 
 use crate::counts::Drop;
@@ -78,7 +78,7 @@ fn checked<'a>(out: &mut Outward<'_>, packet: &'a Packet, ip: &Ip, pseudo: Sum) 
 fn echo_from_own(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) {
     let destination = match out.routes.is_own(ip.destination) {
         true => Some(ip.destination),
-        false => out.routes.way(ip.source).map(|way| way.source),
+        false => out.way_back(ip.source).map(|way| way.source),
     };
     destination.into_iter().for_each(|destination| echo(out, packet, &Ip { destination, ..*ip }, 129));
 }

@@ -1,7 +1,5 @@
 //! An interface: what is the stack's own at one link, and what is known of who else is there.
 
-mod arrivals;
-mod condition;
 mod listeners;
 mod neighbours;
 mod presence;
@@ -12,41 +10,46 @@ pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub(crate) use neighbours::{Resolved, Word, WordKind};
 pub(crate) use presence::Say;
 
-use crate::draft::Draft;
-use crate::settings::{Error, FRAME_BYTES_LEAST, InterfaceSettings, V6_BYTES_LEAST};
-use arrivals::Arrivals;
-use condition::Condition;
-use corelane_seam::{Frame, FrameMemory, Lost, PortFacts, PortKind, Record};
+use crate::settings::{Error, FRAME_BYTES_LEAST, InterfaceSettings, Network, V6_BYTES_LEAST};
+use crate::trunk::{Tags, Trunk};
+use corelane_seam::{Frame, FrameMemory, Record};
 use corelane_wire::packet::ethernet::{self, Mac};
 use neighbours::Neighbours;
 use presence::Presence;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An interface, by one port of the lane's.
+/// Bytes of a second tag: ports take packets that are longer than their MTU by one tag, and no more.
+const SECOND_TAG_BYTES: usize = 4;
+
+/// An interface, by one port of the lane's: all of what comes without tags, or a VLAN of it.
 #[derive(Debug)]
 pub(crate) struct Interface {
     name: Box<str>,
+    /// The number of its port, and its tags there.
+    port: usize,
+    tags: Tags,
     addresses: Vec<IpAddr>,
+    /// Networks of others for which it answers, and whether it forwards.
+    proxies: Vec<Network>,
+    forwards: bool,
     /// Its port's frames.
     memory: FrameMemory,
     mac: Mac,
-    /// Bytes of the longest packet that the link carries, and of the longest that is sent, with their link-layer header; and frames that one may lie in.
+    /// Bytes of the longest packet that is to be sent, if that is less than the link carries; of the longest that the link carries, and of the longest that is sent, with their
+    /// link-layer header and without tags.
+    bytes_max: Option<usize>,
     link_bytes: usize,
     packet_bytes: usize,
-    pieces_max: usize,
-    kind: PortKind,
-    /// Senders on the same machine may leave checksums out.
-    leaves_sums: bool,
-    condition: Condition,
     /// With the lane that speaks for it.
     presence: Option<Presence>,
     listeners: Listeners,
     neighbours: Neighbours,
-    arrivals: Arrivals,
-    /// Frames to be sent.
-    outgoing: Vec<Frame>,
-    /// What the operator is to hear beside the port's state.
+    /// What the operator is to hear.
     records: Vec<Record>,
+    /// The addresses are to be introduced from now on: who listens is to be told first.
+    has_come_up: bool,
+    /// Something of it has changed since somebody asked.
+    is_new: bool,
 }
 
 /// What may be asked of an interface at its creation beside its own settings.
@@ -54,43 +57,71 @@ pub(crate) struct Interface {
 pub(crate) struct Speaker {
     /// This lane introduces the addresses, and tells the operator what becomes of them.
     pub introduces: bool,
-    /// This lane tells the operator of the port's state.
-    pub is_first: bool,
     /// Nobody else's to know.
     pub secret: u128,
 }
 
 impl Interface {
-    /// At a port that says these facts, and has that memory.
+    /// At that port, of which so many interfaces are.
     ///
     /// # Errors
     /// [`Error::Frames`] where it takes no packets that are long enough for the addresses.
-    pub fn new(settings: &InterfaceSettings, speaker: Speaker, facts: &PortFacts, memory: FrameMemory) -> Result<Self, Error> {
+    pub fn new(settings: &InterfaceSettings, speaker: Speaker, trunk: &Trunk, among: usize) -> Result<Self, Error> {
         let addresses: Vec<_> = settings.networks.iter().map(|network| network.address).collect();
-        let packet_bytes = facts.frame_bytes_max.min(Draft::bytes_max(&memory, facts.pieces_max));
-        let has_v6 = addresses.iter().any(IpAddr::is_ipv6);
-        let least = if has_v6 { V6_BYTES_LEAST + ethernet::Header::BYTES } else { FRAME_BYTES_LEAST };
-        if packet_bytes < least {
-            return Err(Error::Frames { interface: settings.name.clone(), got: facts.frame_bytes_max, least });
-        }
-        Ok(Self {
+        let (memory, line) = (trunk.memory().clone(), trunk.line());
+        let (known, met) = settings.neighbours_max.map_or((KNOWN_MAX, MET_MAX), |most| (most.max(1), most.max(1)));
+        let mut made = Self {
             name: settings.name.clone(),
+            port: settings.port,
+            tags: settings.tags,
             presence: speaker.introduces.then(|| Presence::new(addresses.iter().copied())),
             listeners: Listeners::new(speaker.secret as u64),
-            neighbours: Neighbours::new(memory.frames()),
-            arrivals: Arrivals::new(facts.pieces_max),
-            condition: Condition::new(speaker.is_first),
+            neighbours: Neighbours::new(memory.frames(), among, trunk.waiting().clone(), (known, met)),
             addresses,
+            proxies: settings.proxies.clone(),
+            forwards: settings.forwards,
             memory,
-            mac: Mac(facts.link.mac),
-            link_bytes: facts.frame_bytes_max,
-            packet_bytes,
-            pieces_max: facts.pieces_max,
-            kind: facts.kind,
-            leaves_sums: facts.leaves_sums,
-            outgoing: Vec::new(),
+            mac: line.mac,
+            bytes_max: settings.mtu.map(|mtu| mtu + ethernet::Header::BYTES),
+            link_bytes: line.link_bytes,
+            packet_bytes: line.packet_bytes,
             records: Vec::new(),
-        })
+            has_come_up: false,
+            is_new: false,
+        };
+        (made.link_bytes, made.packet_bytes) = (made.carried(line.link_bytes), made.carried(line.packet_bytes));
+        let has_v6 = made.own_v6().next().is_some();
+        let least = if has_v6 { V6_BYTES_LEAST + ethernet::Header::BYTES } else { FRAME_BYTES_LEAST };
+        if made.packet_bytes < least {
+            return Err(Error::Frames { interface: made.name, got: made.link_bytes, least });
+        }
+        Ok(made)
+    }
+
+    /// Bytes of the longest packet of this interface's, where the port has one of so many.
+    fn carried(&self, bytes: usize) -> usize {
+        let second = if matches!(self.tags, Tags::Two(..)) { SECOND_TAG_BYTES } else { 0 };
+        bytes.saturating_sub(second).min(self.bytes_max.unwrap_or(usize::MAX)).max(FRAME_BYTES_LEAST.min(bytes))
+    }
+
+    /// The number of its port.
+    pub const fn port(&self) -> usize {
+        self.port
+    }
+
+    /// The tags of its frames.
+    pub const fn tags(&self) -> Tags {
+        self.tags
+    }
+
+    /// Whether what comes by it and is for somebody else goes on.
+    pub const fn forwards(&self) -> bool {
+        self.forwards
+    }
+
+    /// Whether it answers for an address of others, if a route leads there.
+    pub fn is_proxy_for(&self, address: IpAddr) -> bool {
+        self.proxies.iter().any(|network| network.holds(address))
     }
 
     /// Its link address.
@@ -103,24 +134,9 @@ impl Interface {
         &self.memory
     }
 
-    /// Bytes of the longest packet that is sent, with its link-layer header.
+    /// Bytes of the longest packet that is sent, with its link-layer header and without tags.
     pub const fn packet_bytes(&self) -> usize {
         self.packet_bytes
-    }
-
-    /// How its packets come.
-    pub const fn kind(&self) -> PortKind {
-        self.kind
-    }
-
-    /// Whether senders on the same machine may leave checksums out.
-    pub const fn leaves_sums(&self) -> bool {
-        self.leaves_sums
-    }
-
-    /// What was lost at its port.
-    pub const fn lost(&self) -> &Lost {
-        &self.condition.lost
     }
 
     /// Whether an address is the stack's own at this link.
@@ -136,9 +152,10 @@ impl Interface {
         })
     }
 
-    /// Whether an address is a group in which one of ours is listened for.
+    /// Whether an address is a group in which one of ours is listened for, or one of others for whom it answers.
     pub fn is_solicited(&self, to: Ipv6Addr) -> bool {
-        self.own_v6().any(|own| solicited(own) == to)
+        let is_of_others = || is_solicited_group(to) && self.proxies.iter().any(|network| network.address.is_ipv6());
+        self.own_v6().any(|own| solicited(own) == to) || is_of_others()
     }
 
     /// Who else is on the link.
@@ -156,40 +173,10 @@ impl Interface {
         &mut self.listeners
     }
 
-    /// How frames become packets.
-    pub const fn arrivals_mut(&mut self) -> &mut Arrivals {
-        &mut self.arrivals
-    }
-
-    /// Sends a packet, in as many frames as it lies in, to a station of the link; returns how many these are.
-    pub fn put_out(&mut self, mac: Mac, packet: impl ExactSizeIterator<Item = Frame>) -> u64 {
-        let frames = packet.len() as u64;
-        self.outgoing.extend(addressed(mac, packet));
-        frames
-    }
-
-    /// Somebody says that he has an address of the link's: what waited for him leaves. Returns how many frames these are, and the link address at which another
-    /// is to be asked whether he still has it.
-    pub fn heard(&mut self, now: u64, ip: IpAddr, mac: Mac, answers: bool) -> (u64, Option<Mac>) {
-        let before = self.outgoing.len();
-        let owner = self.neighbours.heard(now, ip, mac, answers, &mut self.outgoing);
-        ((self.outgoing.len() - before) as u64, owner)
-    }
-
-    /// Whether frames wait to be handed to the port.
-    pub fn has_outgoing(&self) -> bool {
-        !self.outgoing.is_empty()
-    }
-
-    /// Frames to be sent, for which other storage is given.
-    pub fn take_outgoing(&mut self, storage: Vec<Frame>) -> Vec<Frame> {
-        assert!(storage.is_empty(), "storage is given empty");
-        std::mem::replace(&mut self.outgoing, storage)
-    }
-
-    /// Frames to be sent are free again: nothing leaves any more.
-    pub fn drop_outgoing(&mut self) {
-        self.outgoing.clear();
+    /// Somebody says that he has an address of the link's: what waited for him is appended to `freed`, with his address. Returns the link address at which another is to be
+    /// asked whether he still has it.
+    pub fn heard(&mut self, now: u64, ip: IpAddr, mac: Mac, answers: bool, freed: &mut Vec<Frame>) -> Option<Mac> {
+        self.neighbours.heard(now, ip, mac, answers, freed)
     }
 
     /// When the clock alone gives something to do.
@@ -219,4 +206,9 @@ pub(crate) const fn group_mac(group: Ipv6Addr) -> Mac {
 pub(crate) fn solicited(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from_be_bytes([b, c]))
+}
+
+/// Whether a group is one of those ([`solicited`]).
+fn is_solicited_group(group: Ipv6Addr) -> bool {
+    matches!(group.segments(), [0xff02, 0, 0, 0, 0, 1, 0xff00..=0xffff, _])
 }

@@ -4,46 +4,61 @@ use crate::beside::{Beside, PortsNow};
 use crate::counts::Drop;
 use crate::discovery;
 use crate::fault;
+use crate::forwarding::{self, Forwarding, Judge, Traffic};
 use crate::fragments::Fragments;
 use crate::gate::Gate;
-use crate::gauges::Gauges;
+use crate::gauges::{Gauges, LinkGauges};
 use crate::interface::{Interface, Speaker};
+use crate::interfaces::Interfaces;
 use crate::outward::{Bounds, Outward, Pen};
 use crate::peers::Opened;
 use crate::placing::{Placing, Quiet};
 use crate::reports;
 use crate::round::Round;
 use crate::routes::{Routes, Way};
-use crate::settings::{Error, Settings};
+use crate::settings::{Error, InterfaceSettings, Settings};
 use crate::sockets::{Batches, Ports, Sending, Sockets};
+use crate::trunk::Trunk;
 use crate::udp;
-use corelane_seam::{Bind, Completion, Fault, FrameMemory, PortFacts, Socket};
+use corelane_seam::{Bind, Completion, Fault, Frame, FrameMemory, PortFacts, Socket};
 use std::net::{IpAddr, SocketAddr};
 
 /// All that a lane's stack has, but for its ports and what it shares with the work beside it.
 pub(crate) struct Net {
     now: u64,
     is_shared: bool,
-    interfaces: Vec<Interface>,
+    interfaces: Interfaces,
+    /// One for each port, in their order.
+    trunks: Vec<Trunk>,
     routes: Routes,
     sockets: Sockets,
     ports: Ports,
     fragments: Fragments,
     tunnels: Opened,
+    forwarding: Forwarding,
     pen: Pen,
     bounds: Bounds,
+    /// What the page says of ports and interfaces, as of their last change.
+    links: LinkGauges,
 }
 
 impl Net {
-    /// With an interface for each port, of which the facts and the memory are given.
+    /// With an interface without tags for each port, of which the facts and the memory are given.
     pub fn new(settings: &Settings, ports: &[(PortFacts, FrameMemory)]) -> Result<Self, Error> {
-        if ports.len() != settings.interfaces.len() {
-            return Err(Error::Ports { got: ports.len(), interfaces: settings.interfaces.len() });
+        settings.check_interfaces()?;
+        let names: Vec<_> = settings.port_names().collect();
+        if ports.len() != names.len() {
+            return Err(Error::Ports { got: ports.len(), interfaces: names.len() });
         }
-        let speaker = Speaker { introduces: settings.introduces, is_first: settings.lane.0 == 0, secret: settings.secret };
-        let made = settings.interfaces.iter().zip(ports);
-        let interfaces: Result<Vec<_>, Error> =
-            made.map(|(one, (facts, memory))| Interface::new(one, speaker, facts, memory.clone())).collect();
+        let is_first = settings.lane.0 == 0;
+        let made = names.iter().zip(ports).map(|(name, (facts, memory))| Trunk::new(name, is_first, facts, memory.clone()));
+        let mut trunks: Vec<_> = made.collect();
+        let each = settings.interfaces.iter().enumerate();
+        each.for_each(|(number, one)| trunks[one.port].add(one.tags, number));
+        let speaker = Speaker { introduces: settings.introduces, secret: settings.secret };
+        let make = |one: &InterfaceSettings| Interface::new(one, speaker, &trunks[one.port], trunks[one.port].interfaces().len());
+        let interfaces: Result<Vec<_>, Error> = settings.interfaces.iter().map(make).collect();
+        let interfaces = Interfaces::new(interfaces?);
         let all: usize = ports.iter().map(|(_, memory)| memory.frames() * memory.frame_bytes()).sum();
         // What comes in fragments may come by any: what waits is bounded by the port with the fewest frames.
         let least = ports.iter().min_by_key(|(_, memory)| memory.frames());
@@ -52,14 +67,17 @@ impl Net {
         Ok(Self {
             now: 0,
             is_shared: settings.lane.1 > 1,
-            interfaces: interfaces?,
+            links: LinkGauges::of(&trunks, &interfaces),
+            interfaces,
+            trunks,
             routes: Routes::new(settings)?,
             sockets: Sockets::new(all / 2),
             ports: Ports::new(settings.lane),
             fragments: Fragments::new(settings, memory, facts.frame_bytes_max)?,
             tunnels: Opened::of(settings)?,
+            forwarding: Forwarding::new(settings),
             pen: Pen::new(settings.hasher.clone(), settings.lane, settings.secret),
-            bounds: Bounds::new(settings.secret),
+            bounds: Bounds::new(settings.secret, settings.interfaces.len()),
         })
     }
 
@@ -68,13 +86,13 @@ impl Net {
         self.now = now;
     }
 
-    /// An interface, and the time.
-    pub fn interface(&mut self, interface: usize) -> (&mut Interface, u64) {
-        (&mut self.interfaces[interface], self.now)
+    /// A port's trunk, and the time.
+    pub fn trunk(&mut self, port: usize) -> (&mut Trunk, u64) {
+        (&mut self.trunks[port], self.now)
     }
 
-    /// All of them.
-    pub fn interfaces(&self) -> &[Interface] {
+    /// All interfaces.
+    pub fn interfaces(&self) -> &Interfaces {
         &self.interfaces
     }
 
@@ -86,6 +104,16 @@ impl Net {
     /// The way to an address.
     pub fn way(&self, to: IpAddr) -> Option<Way> {
         self.routes.way(to)
+    }
+
+    /// What was forwarded at an interface.
+    pub fn traffic(&self, interface: usize) -> Option<Traffic> {
+        self.forwarding.traffic(interface)
+    }
+
+    /// From now on packets are judged.
+    pub fn set_judge(&mut self, judge: Box<dyn Judge>) {
+        self.forwarding.set_judge(judge);
     }
 
     /// The sockets.
@@ -100,17 +128,19 @@ impl Net {
 
     /// What it takes to send, and the sockets.
     fn outward<'a>(&'a mut self, beside: &'a mut Beside) -> (Outward<'a>, &'a mut Sockets) {
-        let Self { now, is_shared, interfaces, routes, pen, bounds, sockets, .. } = self;
+        let Self { now, is_shared, interfaces, trunks, routes, pen, bounds, sockets, .. } = self;
         let Beside { tally, words, .. } = beside;
-        (Outward { now: *now, is_shared: *is_shared, routes, interfaces, pen, bounds, tally, words }, sockets)
+        (Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words }, sockets)
     }
 
     /// All that a packet may meet.
     pub fn round<'a>(&'a mut self, beside: &'a mut Beside) -> Round<'a> {
-        let Self { now, is_shared, interfaces, routes, sockets, ports, fragments, tunnels, pen, bounds } = self;
+        let Self {
+            now, is_shared, interfaces, trunks, routes, sockets, ports, fragments, tunnels, pen, bounds, forwarding, ..
+        } = self;
         let Beside { placing, channels, tally, spare, words, .. } = beside;
-        let out = Outward { now: *now, is_shared: *is_shared, routes, interfaces, pen, bounds, tally, words };
-        Round::new(out, sockets, ports, fragments, tunnels, (placing, channels, spare))
+        let out = Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words };
+        Round::new(out, sockets, ports, fragments, (tunnels, forwarding), (placing, channels, spare))
     }
 
     /// Makes a socket at an address of ours, or one that reaches its peer by us.
@@ -174,11 +204,11 @@ impl Net {
     }
 
     /// When the clock alone gives something to do.
-    pub fn due(&self, beside: &Beside) -> Option<u64> {
+    pub fn due(&mut self, beside: &Beside) -> Option<u64> {
         if beside.is_broken() {
             return None;
         }
-        let interfaces = self.interfaces.iter().filter_map(Interface::due);
+        let interfaces = self.interfaces.due();
         self.fragments.due().into_iter().chain(interfaces).chain(beside.looks_out_at()).min()
     }
 
@@ -189,13 +219,17 @@ impl Net {
             return;
         }
         self.round(beside).expire_fragments();
-        for interface in 0..self.interfaces.len() {
+        // What has something to do has not for this time any more, once it was done.
+        for _ in 0..self.interfaces.len() {
+            let Some(interface) = self.interfaces.next_due(now) else { break };
             let (mut out, _) = self.outward(beside);
-            let mut dropped = 0;
-            while let Some(ip) = out.interfaces[interface].neighbours_mut().next_due(now, &mut dropped) {
+            let mut lost = Vec::new();
+            while let Some(ip) = out.interfaces[interface].neighbours_mut().next_due(now, &mut lost) {
                 out.ask(interface, ip);
             }
-            out.tally.drop_many(Drop::Neighbour, dropped);
+            out.tally.drop_many(Drop::Neighbour, lost.len() as u64);
+            // Of a packet the first frame says whose it is.
+            Frame::packets(&lost).for_each(|packet| forwarding::tell_lost(&mut out, &packet[0]));
             reports::answer_query(&mut out, interface);
             while let Some(said) = out.interfaces[interface].next_said(now) {
                 discovery::say(&mut out, interface, said);
@@ -206,22 +240,37 @@ impl Net {
 
     /// What has changed of the interfaces: listeners are told of where addresses are introduced from now on, and the operator of what he is to hear.
     pub fn note_changes(&mut self, beside: &mut Beside) {
-        for interface in 0..self.interfaces.len() {
-            if self.interfaces[interface].takes_coming_up() {
-                reports::report_groups(&mut self.outward(beside).0, interface, true);
-            }
-            if self.interfaces[interface].takes_news() {
-                beside.tally.note();
+        let mut has_news = false;
+        for port in 0..self.trunks.len() {
+            has_news |= self.trunks[port].takes_news();
+            if let Some(line) = self.trunks[port].take_new_line() {
+                for place in 0..self.trunks[port].interfaces().len() {
+                    let number = self.trunks[port].interfaces()[place];
+                    self.interfaces[number].follow(self.now, &line);
+                }
             }
             if !beside.is_broken() {
-                beside.tell(self.interfaces[interface].take_records());
+                beside.tell(self.trunks[port].take_record().into_iter());
             }
+        }
+        while let Some((number, interface)) = self.interfaces.next_touched() {
+            has_news |= interface.takes_news();
+            if !beside.is_broken() {
+                beside.tell(interface.take_records());
+            }
+            if interface.takes_coming_up() {
+                reports::report_groups(&mut self.outward(beside).0, number, true);
+            }
+        }
+        if has_news {
+            beside.tally.note();
+            self.links = LinkGauges::of(&self.trunks, &self.interfaces);
         }
     }
 
     /// What the work is to know at the end of the driver's part of a turn.
     pub fn note_to(&self, beside: &mut Beside, gates: &[Gate], sends: u64) {
-        let waits = self.sockets.blocked() > 0 || self.interfaces.iter().any(Interface::has_outgoing);
+        let waits = self.sockets.blocked() > 0 || self.trunks.iter().any(|trunk| trunk.outgoing() > 0);
         let unsent = gates.iter().filter_map(Gate::first_unsent).min();
         beside.note_ports(PortsNow {
             are_closed: gates.iter().all(Gate::is_closed),
@@ -243,8 +292,7 @@ impl Net {
 
     /// What the page says beside the counts.
     pub fn gauges(&self) -> Gauges {
-        let mut gauges = Gauges::of(&self.interfaces[0], self.fragments.counts());
-        self.interfaces[1..].iter().for_each(|interface| gauges.add(interface));
-        gauges
+        let (fragments, fragments_waiting) = self.fragments.counts();
+        Gauges { fragments: *fragments, fragments_waiting, links: self.links }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn open(
     opened: &Opened,
     tunnel: Tunnel,
     (mut packet, ip): (Packet, &Ip),
-    looker: Looker<'_>,
+    mut looker: Looker<'_>,
     spare: &mut Spare,
 ) -> Result<(Frame, Ip), Drop> {
     let contents = if usize::from(ip.tunnels) >= TUNNELS_MAX {
@@ -50,13 +50,13 @@ pub(crate) fn open(
     } else if !opened.lets(tunnel, ip.source) {
         Err(Drop::NotOurs)
     } else {
-        contents(&mut packet, ip, looker.interface.memory())
+        contents(&mut packet, ip, looker.memory())
     };
     spare.put(packet);
     let mut frame = contents?;
     let (head, carried) = header(tunnel, &frame, ip)?;
     frame.skip(head);
-    let (inner, at, length) = match look_within(looker, &frame, &carried) {
+    let (inner, at, length) = match look_within(&mut looker, &frame, &carried) {
         Found::Ip { ip, at, length } => (ip, at, length),
         Found::Not(why) => return Err(why),
         // Nobody behind a tunnel is a neighbour.
@@ -86,7 +86,7 @@ fn contents(packet: &mut Packet, ip: &Ip, memory: &FrameMemory) -> Result<Frame,
     Ok(frame)
 }
 
-fn look_within(looker: Looker<'_>, frame: &Frame, carried: &Carried) -> Found {
+fn look_within(looker: &mut Looker<'_>, frame: &Frame, carried: &Carried) -> Found {
     match carried {
         Carried::Frame => looker.look(frame, 0),
         Carried::Packet(protocol) => match Walk::of_network(*protocol, frame) {

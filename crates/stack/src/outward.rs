@@ -8,9 +8,11 @@ use crate::draft::{Draft, Ends};
 pub(crate) use limiter::Bounds;
 
 use crate::counts::{Drop, Tally};
-use crate::interface::{Interface, Resolved, Word, addressed, group_mac, solicited};
+use crate::interface::{Resolved, Word, addressed, group_mac, solicited};
+use crate::interfaces::Interfaces;
 use crate::packet::{ALL_NODES, Ip, tuple};
-use crate::routes::{Routes, WayNews};
+use crate::routes::{Routes, Way, WayNews, is_of_link};
+use crate::trunk::Trunk;
 use corelane_rss::FlowHasher;
 use corelane_seam::{Frame, FrameHash};
 use corelane_wire::packet::arp::{self, Operation};
@@ -42,6 +44,8 @@ pub(crate) struct Pen {
     hasher: Arc<FlowHasher>,
     /// Frames that the stack sends to itself, each with the interface whose address it is for.
     looped: VecDeque<(usize, Frame)>,
+    /// Frames that have waited, on their way to be sent.
+    freed: Vec<Frame>,
 }
 
 impl Pen {
@@ -49,7 +53,7 @@ impl Pen {
     pub fn new(hasher: Arc<FlowHasher>, lane: (usize, usize), secret: u128) -> Self {
         let step = lanes_step(lane.1);
         let identification = (secret >> 64) as u32 & !(step - 1) | lane.0 as u32;
-        Self { draft: Draft::default(), identification, step, hasher, looped: VecDeque::new() }
+        Self { draft: Draft::default(), identification, step, hasher, looped: VecDeque::new(), freed: Vec::new() }
     }
 
     /// Whether the stack has sent something to itself.
@@ -87,8 +91,11 @@ pub(crate) struct Outward<'a> {
     pub now: u64,
     /// Other lanes serve the stack's addresses as well.
     pub is_shared: bool,
+    /// The number of the interface that what is looked at now has come to.
+    pub at: usize,
     pub routes: &'a mut Routes,
-    pub interfaces: &'a mut [Interface],
+    pub interfaces: &'a mut Interfaces,
+    pub trunks: &'a mut [Trunk],
     pub pen: &'a mut Pen,
     pub bounds: &'a mut Bounds,
     pub tally: &'a mut Tally,
@@ -115,7 +122,7 @@ impl Outward<'_> {
     /// Begins an answer of so many bytes; false if frames are used up, which is counted.
     pub fn begin_answer(&mut self, ip: &Ip, length: usize) -> bool {
         // Where there is no way it is dropped when it is whole.
-        let interface = self.routes.way(ip.source).map_or(0, |way| way.interface);
+        let interface = self.way_back(ip.source).map_or(self.at, |way| way.interface);
         let has_begun = self.begin(interface, ip.source.is_ipv6(), length, self.most_to(interface, ip.source));
         if !has_begun {
             self.tally.drop(Drop::Frames);
@@ -136,13 +143,23 @@ impl Outward<'_> {
             let checksum = pseudo.plus(self.pen.draft.sum).checksum();
             self.pen.draft.patch(2, checksum);
         }
-        match self.routes.way(destination) {
+        match self.way_back(destination) {
             Some(way) => self.send_draft((way.interface, way.hop), source, destination, protocol),
             None => {
                 self.tally.drop_many(Drop::Neighbour, self.pen.draft.pieces() as u64);
                 self.pen.draft.abandon();
             }
         }
+    }
+
+    /// The way back to where a packet came from: of the link's own addresses, by the interface that it came to.
+    pub fn way_back(&self, to: IpAddr) -> Option<Way> {
+        if is_of_link(to) { self.routes.beside(self.at, to) } else { self.routes.way(to) }
+    }
+
+    /// Whether senders on the machine of that interface may leave checksums out.
+    pub fn leaves_sums(&self, interface: usize) -> bool {
+        self.trunks[self.interfaces[interface].port()].leaves_sums()
     }
 
     /// Counts a draft that is cut, and says of which flow its fragments are: a card that sends by hash does not see their ports.
@@ -171,7 +188,7 @@ impl Outward<'_> {
     }
 
     /// Sends a packet, in as many frames as it lies in, to the neighbour at an interface that has `hop`.
-    fn send_by(&mut self, interface: usize, hop: IpAddr, packet: impl ExactSizeIterator<Item = Frame>) {
+    pub fn send_by(&mut self, interface: usize, hop: IpAddr, packet: impl ExactSizeIterator<Item = Frame>) {
         if self.routes.is_own(hop) {
             let mac = self.interfaces[interface].mac();
             self.pen.looped.extend(addressed(mac, packet).map(|mut frame| {
@@ -198,12 +215,24 @@ impl Outward<'_> {
 
     /// Sends a packet to a station of the link.
     pub fn send_to(&mut self, interface: usize, mac: Mac, packet: impl ExactSizeIterator<Item = Frame>) {
-        self.tally.frames_out += self.interfaces[interface].put_out(mac, packet);
+        let at = &self.interfaces[interface];
+        self.tally.frames_out += self.trunks[at.port()].put_out(mac, at.tags(), packet);
+    }
+
+    /// Somebody says that he has an address of a link's: what waited for him leaves. Returns the link address at which another is to be asked whether he still has it.
+    pub fn heard(&mut self, interface: usize, ip: IpAddr, mac: Mac, answers: bool) -> Option<Mac> {
+        let Self { interfaces, trunks, pen, tally, now, .. } = self;
+        let at = &mut interfaces[interface];
+        let owner = at.heard(*now, ip, mac, answers, &mut pen.freed);
+        if !pen.freed.is_empty() {
+            tally.frames_out += trunks[at.port()].put_out_all(at.tags(), &mut pen.freed);
+        }
+        owner
     }
 
     /// Asks all who could have it for the address of a neighbour, within the bound of such questions; what waits for the answer is asked for again.
     pub fn ask(&mut self, interface: usize, ip: IpAddr) {
-        match self.bounds.questions.take(self.now) {
+        match self.bounds.questions[interface].take(self.now) {
             true => self.ask_at(interface, ip, None),
             false => self.tally.questions_limited += 1,
         }
@@ -240,14 +269,19 @@ impl Outward<'_> {
     /// for as for anything else that is sent to him.
     pub fn advertise(&mut self, interface: usize, target: Ipv6Addr, asker: Ipv6Addr, mac: Option<Mac>) {
         self.tally.questions_answered += 1;
+        let at = &self.interfaces[interface];
         let (to, mac, is_solicited) = match asker.is_unspecified() {
             false => (asker, mac, true),
             true => (ALL_NODES, Some(group_mac(ALL_NODES)), false),
         };
-        let flags = AdvertisementFlags { is_router: false, is_solicited, replaces: true };
-        let option = option(&Choice::Target(self.interfaces[interface].mac()));
+        // RFC 4861, sections 7.2.4 and 7.2.8.
+        let (is_router, replaces) = (at.forwards(), at.has(target.into()));
+        let flags = AdvertisementFlags { is_router, is_solicited, replaces };
+        let option = option(&Choice::Target(at.mac()));
         let message = Message::Advertisement { target, flags, options: options(&option) };
-        self.discover(interface, mac, (target, to), &message);
+        // Of somebody else's address we speak from our own.
+        let source = if replaces { Some(target) } else { at.own_v6().next() };
+        source.into_iter().for_each(|source| self.discover(interface, mac, (source, to), &message));
     }
 
     /// Asks whether somebody else has an address of ours: without having it, so that nobody believes anything (RFC 5227, section 2.1.1; RFC 4862, section 5.4.2).
@@ -269,7 +303,8 @@ impl Outward<'_> {
         match ip {
             IpAddr::V4(target) => self.ask_all(interface, target, target),
             IpAddr::V6(target) => {
-                let flags = AdvertisementFlags { is_router: false, is_solicited: false, replaces: true };
+                let is_router = self.interfaces[interface].forwards();
+                let flags = AdvertisementFlags { is_router, is_solicited: false, replaces: true };
                 let option = option(&Choice::Target(self.interfaces[interface].mac()));
                 let message = Message::Advertisement { target, flags, options: options(&option) };
                 self.discover(interface, Some(group_mac(ALL_NODES)), (target, ALL_NODES), &message);

@@ -32,6 +32,8 @@ pub(crate) struct Ip {
     pub is_good: bool,
     /// In how many tunnels it came.
     pub tunnels: u8,
+    /// It is for somebody else, and is forwarded.
+    pub passes: bool,
 }
 
 impl Ip {
@@ -46,7 +48,7 @@ impl Ip {
         let (head, is_part) = (walk.transport_at - walk.network_at, matches!(walk.transport, UpperLayer::Part(..)));
         let is_only_one = matches!(&walk.network, Network::V6(_, chain) if chain.fragment.is_some());
         let (length, was_cut) = (bytes.len() + missing, is_part || is_only_one);
-        Some(Self { source, destination, protocol, head, length, is_part, was_cut, is_good, tunnels: 0 })
+        Some(Self { source, destination, protocol, head, length, is_part, was_cut, is_good, tunnels: 0, passes: false })
     }
 
     /// Of a datagram that was put together, whose first frame begins with its header.
@@ -62,6 +64,18 @@ impl Ip {
         // Of IPv6, options for the destination may have been among what was cut up.
         let length = (datagram.header_bytes + datagram.data_bytes).checked_sub(head)?;
         Some(Self { protocol, head, length, is_part: false, is_good: false, ..*before })
+    }
+
+    /// Whether it is a fragment behind the first, which has no header of a transport; `first` begins with its header.
+    pub fn is_later(&self, first: &[u8]) -> bool {
+        const V4_PLACE: usize = 6;
+        const V6_PLACE_BEFORE_DATA: usize = 6;
+        let (at, mask) = match self.source {
+            IpAddr::V4(_) => (Some(V4_PLACE), 0x1fff),
+            IpAddr::V6(_) => (self.head.checked_sub(V6_PLACE_BEFORE_DATA), 0xfff8),
+        };
+        let field = at.and_then(|at| first.get(at..)?.first_chunk::<2>());
+        self.is_part && field.is_none_or(|field| u16::from_be_bytes(*field) & mask != 0)
     }
 
     pub fn addresses(&self) -> Addresses {

@@ -125,6 +125,18 @@ impl Placing {
         self.hasher.tuple(&tuple(source, destination, ip.protocol)?).map(|hashed| hashed.flow)
     }
 
+    /// A number of a packet's flow, of a fragment's addresses alone, by which one of several ways is taken; 0 if no such flows are hashed.
+    pub fn hash_of(&self, packet: &Packet, ip: &Ip) -> u32 {
+        let flow = match ip.is_part {
+            false => packet.flow.or_else(|| self.flow_of(packet, ip)),
+            true => {
+                let (source, destination) = (SocketAddr::new(ip.source, 0), SocketAddr::new(ip.destination, 0));
+                tuple(source, destination, ip.protocol).and_then(|tuple| self.hasher.tuple(&tuple)).map(|hashed| hashed.flow)
+            }
+        };
+        flow.map_or(0, |flow| flow.0)
+    }
+
     /// A packet of a protocol, from the port or from a handler.
     pub fn arrive(&mut self, number: Number, packet: Packet) -> Step<Packet> {
         let facts = Facts { flow: packet.flow.map(|flow| flow.0), source: packet.interface };

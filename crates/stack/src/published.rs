@@ -26,17 +26,17 @@ pub(crate) fn write(row: &PacketsRow, beside: &Beside) {
     row.together(|to| {
         write_counts(to, counts);
         write_fragments(to, &gauges.fragments, gauges.fragments_waiting, beside.placing.reordered());
-        write_lost(to, &gauges.lost);
+        write_lost(to, &gauges.links.lost);
         write_polling(to, beside.polled());
-        to.set(PacketCounter::AddressesTaken, gauges.taken.0);
-        to.set(PacketCounter::AddressesUnready, gauges.taken.1);
+        to.set(PacketCounter::AddressesTaken, gauges.links.taken.0);
+        to.set(PacketCounter::AddressesUnready, gauges.links.taken.1);
         to.set(PacketCounter::AddressesBeside, beside.kernels());
         to.set(PacketCounter::KernelForwards, beside.forwards());
-        to.set(PacketCounter::MtuShort, gauges.mtu_short.unwrap_or_default() as u64);
+        to.set(PacketCounter::MtuShort, gauges.links.mtu_short.unwrap_or_default() as u64);
         to.set_interface(beside.interface());
         to.set(PacketCounter::DispatchOfAll, word_of(isr.dispatch(), &DISPATCHES));
-        to.set(PacketCounter::PortState, word_of(gauges.state, &PortState::ALL));
-        to.set(PacketCounter::PortKind, word_of(gauges.kind, &PortKind::ALL));
+        to.set(PacketCounter::PortState, word_of(gauges.links.state, &PortState::ALL));
+        to.set(PacketCounter::PortKind, word_of(gauges.links.kind, &PortKind::ALL));
         let mut protocols = 0;
         for stream in isr.now() {
             write_stream(to, protocols, &stream);
@@ -140,6 +140,16 @@ fn write_counts(to: &PacketsWriter<'_>, counts: &PacketCounts) {
         (C::WaysNarrowed, counts.ways_narrowed),
         (C::AddressConflicts, counts.conflicts),
         (C::AnnouncementsSent, counts.announcements_sent),
+        (C::VlanUnknown, counts.of(Drop::Vlan)),
+        (C::PacketsForwarded, counts.forwarded),
+        (C::ForwardMartian, counts.of(Drop::Martian)),
+        (C::ForwardReversePath, counts.of(Drop::ReversePath)),
+        (C::ForwardNoRoute, counts.of(Drop::NoRoute)),
+        (C::ForwardHops, counts.of(Drop::Hops)),
+        (C::ForwardTooBig, counts.of(Drop::TooBig)),
+        (C::ForwardSourceRoute, counts.of(Drop::SourceRoute)),
+        (C::ForwardQueueFull, counts.of(Drop::Outgoing)),
+        (C::PacketsRefused, counts.of(Drop::Judged)),
     ] {
         to.set(counter, value);
     }

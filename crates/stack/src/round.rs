@@ -6,6 +6,7 @@ use crate::beside::Heard;
 use crate::channels::{Channels, Sink};
 use crate::counts::Drop;
 use crate::discovery;
+use crate::forwarding::{self, Forwarding};
 use crate::fragments::{Fragments, Taken, split};
 use crate::headers::{Found, Looker};
 use crate::icmp::{self, errors};
@@ -32,6 +33,7 @@ pub(crate) struct Round<'a> {
     ports: &'a Ports,
     fragments: &'a mut Fragments,
     tunnels: &'a Opened,
+    forwarding: &'a mut Forwarding,
     placing: &'a mut Placing,
     channels: &'a mut Channels,
     spare: &'a mut Spare,
@@ -45,25 +47,29 @@ impl<'a> Round<'a> {
         sockets: &'a mut Sockets,
         ports: &'a Ports,
         fragments: &'a mut Fragments,
-        tunnels: &'a Opened,
+        (tunnels, forwarding): (&'a Opened, &'a mut Forwarding),
         (placing, channels, spare): (&'a mut Placing, &'a mut Channels, &'a mut Spare),
     ) -> Self {
-        Self { out, sockets, ports, fragments, tunnels, placing, channels, spare, is_own_word: false }
+        Self { out, sockets, ports, fragments, tunnels, forwarding, placing, channels, spare, is_own_word: false }
     }
 
-    /// A frame of an interface's: a packet, or the next part of one.
-    pub fn frame(&mut self, interface: usize, frame: Frame) {
+    /// A frame of a port's: a packet, or the next part of one. Its tags say at which interface, once they are looked at; until then it is at that without tags.
+    pub fn frame(&mut self, port: usize, frame: Frame) {
+        let interface = self.out.trunks[port].interfaces()[0];
+        self.frame_at(port, interface, frame);
+    }
+
+    fn frame_at(&mut self, port: usize, interface: usize, frame: Frame) {
         self.out.tally.frames_in += 1;
-        let arrivals = self.out.interfaces[interface].arrivals_mut();
-        match arrivals.join(self.out.now, interface, frame, self.spare) {
+        match self.out.trunks[port].join(self.out.now, interface, frame, self.spare) {
             Ok(packet) => packet.into_iter().for_each(|packet| self.arrive(Number::ETHER, packet)),
             Err(why) => self.out.tally.drop(why),
         }
     }
 
-    /// A batch of an interface has ended. A packet does not go on in the next.
-    pub fn end_batch(&mut self, interface: usize) {
-        if self.out.interfaces[interface].arrivals_mut().end_batch(self.spare) {
+    /// A batch of a port has ended. A packet does not go on in the next.
+    pub fn end_batch(&mut self, port: usize) {
+        if self.out.trunks[port].end_batch(self.spare) {
             self.out.tally.drop(Drop::Pieces);
         }
     }
@@ -93,8 +99,9 @@ impl<'a> Round<'a> {
         for _ in 0..self.out.pen.looped().min(at_most - ran) {
             ran += 1;
             while let Some((interface, frame)) = self.out.pen.take_looped() {
-                self.frame(interface, frame);
-                if !self.out.interfaces[interface].arrivals_mut().has_begun() {
+                let port = self.out.interfaces[interface].port();
+                self.frame_at(port, interface, frame);
+                if !self.out.trunks[port].has_begun() {
                     break;
                 }
             }
@@ -159,20 +166,25 @@ impl<'a> Round<'a> {
                 discovery::arp(&mut self.out, packet.interface, &packet.first);
                 self.spare.put(packet);
             }
-            (Number::IP | Number::IP6, Some(ip)) if ip.is_part => self.fragment(packet, ip),
+            (Number::IP | Number::IP6, Some(ip)) if ip.is_part && !ip.passes => self.fragment(packet, ip),
+            (_, Some(ip)) if self.forwarding.is_on() => self.gateway(packet, ip),
             (_, Some(ip)) => self.transport(packet, ip),
             (_, None) => unreachable!("an IP packet has its header looked at before it is placed"),
         }
     }
 
     fn looker(&self, interface: usize) -> Looker<'_> {
-        Looker { interface: &self.out.interfaces[interface], routes: self.out.routes, is_own_word: self.is_own_word }
+        let Outward { interfaces, trunks, routes, .. } = &self.out;
+        Looker { at: interface, interfaces, trunks, routes, is_own_word: self.is_own_word, is_in_tunnel: false }
     }
 
     /// Looks at the headers of link and network, once for all who come later. They are in the first frame.
     fn ether(&mut self, mut packet: Packet) {
         let missing = packet.rest.iter().map(|frame| frame.len()).sum();
-        match self.looker(packet.interface).look(&packet.first, missing) {
+        let mut looker = self.looker(packet.interface);
+        let found = looker.look(&packet.first, missing);
+        packet.interface = looker.at;
+        match found {
             Found::Arp { at } => {
                 packet.first.skip(at);
                 self.arrive(Number::ARP, packet);
@@ -182,7 +194,7 @@ impl<'a> Round<'a> {
                 packet.first.set_length(length);
                 packet.ip = Some(ip);
                 // What a tunnel carries has a flow of its own.
-                packet.flow = match opening::tunnel_of(self.tunnels, &packet, &ip) {
+                packet.flow = match opening::tunnel_of(self.tunnels, &packet, &ip).filter(|_| !ip.passes) {
                     Some(_) => None,
                     None if packet.rest.is_empty() => self.placing.flow(&packet.first, ip.is_part, self.fragments.have_come()),
                     None if ip.is_part => None,
@@ -230,7 +242,8 @@ impl<'a> Round<'a> {
     fn open(&mut self, tunnel: Tunnel, packet: Packet, ip: &Ip) {
         let (interface, arrived) = (packet.interface, packet.arrived);
         let Self { out, tunnels, spare, is_own_word, .. } = self;
-        let looker = Looker { interface: &out.interfaces[interface], routes: out.routes, is_own_word: *is_own_word };
+        let (interfaces, trunks, routes) = (&*out.interfaces, &*out.trunks, &*out.routes);
+        let looker = Looker { at: interface, interfaces, trunks, routes, is_own_word: *is_own_word, is_in_tunnel: true };
         let inner = opening::open(tunnels, tunnel, (packet, ip), looker, spare);
         let counts = &mut self.out.tally.tunnels[tunnel as usize];
         match inner {
@@ -277,9 +290,27 @@ impl<'a> Round<'a> {
         }
     }
 
+    /// What a gateway does first: a packet that is for somebody else goes on to him, and one for us is judged.
+    fn gateway(&mut self, mut packet: Packet, ip: Ip) {
+        self.out.at = packet.interface;
+        if !ip.passes {
+            return match forwarding::judge_ours(&mut self.out, self.forwarding, &packet, &ip) {
+                Ok(()) => self.transport(packet, ip),
+                Err(why) => self.drop(why, packet),
+            };
+        }
+        self.placing.note_run(&packet, self.fragments.have_come());
+        let Self { out, forwarding, placing, .. } = self;
+        match forwarding::pass(out, forwarding, &mut packet, &ip, |packet| placing.hash_of(packet, &ip)) {
+            Ok(()) => self.spare.put(packet),
+            Err(why) => self.drop(why, packet),
+        }
+    }
+
     /// Hands a packet to its transport. The place of TCP: sockets by hash of their four parts, timers of the lane's wheel, and for each connection
     /// a machine that is handed segments and says what is to be sent.
     fn transport(&mut self, packet: Packet, ip: Ip) {
+        self.out.at = packet.interface;
         // What was put together by another lane runs here, too.
         self.placing.note_run(&packet, self.fragments.have_come());
         if !errors::is_known(&mut self.out, &packet, &ip) {

@@ -1,13 +1,21 @@
 //! Which addresses are the stack's own, and by which interface and neighbour others are reached.
+//!
+//! The longest prefix is the way. Several routes of one prefix are a group: what is forwarded is spread over it by flows ([`Routes::way_of_flow`]), and what the stack itself sends
+//! goes by the first. Nothing is looked through for a packet: prefixes are found by their length, own addresses and broadcasts by a table.
 
+mod marked;
 mod narrow;
+mod prefixes;
 
 pub use narrow::NARROW_MAX;
 pub(crate) use narrow::WayNews;
 
-use crate::settings::{Error, Network, ROUTES_MAX, Route, Settings};
+use crate::settings::{Error, Network, ROUTES_MAX, Route, Settings, WAYS_MAX};
+use marked::{BROADCAST, Marked, OWN};
 use narrow::Narrow;
-use std::net::IpAddr;
+use prefixes::Prefixes;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// How a packet gets to where it is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,115 +28,162 @@ pub(crate) struct Way {
     pub interface: usize,
 }
 
-/// A network that is reached without a router, and by which interface.
-#[derive(Clone, Copy, Debug)]
-struct Near {
-    network: Network,
-    interface: usize,
+/// Where a prefix leads.
+#[derive(Clone, Debug)]
+enum Reach {
+    /// To neighbours at an interface, from that address of ours.
+    Near { source: IpAddr, interface: usize },
+    /// By one of these routers.
+    By(Vec<Way>),
 }
 
-/// The own addresses, and the ways to others. Few, so they are looked through in order; the longest prefix is the first.
+/// The own addresses, and the ways to others.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    near: Vec<Near>,
-    /// Each with its interface.
-    routes: Vec<(Route, usize)>,
+    /// The networks of each interface, those with the longest prefix first.
+    near: Vec<Vec<Network>>,
+    marked: Marked,
+    prefixes: Prefixes,
+    reaches: Vec<Reach>,
     narrow: Narrow,
 }
 
 impl Routes {
     pub fn new(settings: &Settings) -> Result<Self, Error> {
-        let of = |(interface, networks): (usize, &Vec<Network>)| {
-            networks.iter().map(move |network| Near { network: *network, interface }).collect::<Vec<_>>()
-        };
-        let mut near: Vec<_> = settings.interfaces.iter().map(|one| &one.networks).enumerate().flat_map(of).collect();
-        let mut routes = settings.routes.clone();
-        if near.len() + routes.len() > ROUTES_MAX {
-            return Err(Error::Routes { got: near.len() + routes.len() });
+        let mut near: Vec<_> = settings.interfaces.iter().map(|one| one.networks.clone()).collect();
+        let addresses: usize = near.iter().map(Vec::len).sum();
+        if addresses + settings.routes.len() > ROUTES_MAX {
+            return Err(Error::Routes { got: addresses + settings.routes.len() });
         }
-        near.iter().try_for_each(|near| check_own(&near.network))?;
-        let is_of_both =
-            |one: &Near, other: &Near| one.network.address == other.network.address && one.interface != other.interface;
-        let is_twice = |(place, one): &(usize, &Near)| near[..*place].iter().any(|other| is_of_both(one, other));
-        if let Some((_, one)) = near.iter().enumerate().find(is_twice) {
-            return Err(Error::Twice { address: one.network.address });
+        near.iter().flatten().try_for_each(check_own)?;
+        let (mut of, mut marks) = (BTreeMap::new(), Vec::new());
+        for (interface, network) in
+            near.iter().enumerate().flat_map(|(interface, all)| all.iter().map(move |one| (interface, one)))
+        {
+            if *of.entry(network.address).or_insert(interface) != interface {
+                return Err(Error::Twice { address: network.address });
+            }
+            marks.push((network.address, OWN));
+            marks.extend(broadcast_of(network).map(|last| (last, BROADCAST)));
         }
-        near.sort_by_key(|near| std::cmp::Reverse(near.network.bits));
-        routes.sort_by_key(|route| std::cmp::Reverse(route.bits));
-        let mut made = Self { near, routes: Vec::new(), narrow: Narrow::default() };
-        let routes: Result<Vec<_>, Error> = routes.iter().map(|route| Ok((*route, made.interface_of(route)?))).collect();
-        made.routes = routes?;
+        near.iter_mut().for_each(|networks| networks.sort_by_key(|network| std::cmp::Reverse(network.bits)));
+        let (prefixes, reaches) = (Prefixes::default(), Vec::new());
+        let mut made = Self { near, marked: Marked::new(&marks), prefixes, reaches, narrow: Narrow::default() };
+        made.add_near();
+        let beside = made.prefixes.clone();
+        settings.routes.iter().try_for_each(|route| made.add_route(route, &beside))?;
         Ok(made)
     }
 
-    /// The interface of a route's router.
-    fn interface_of(&self, route: &Route) -> Result<usize, Error> {
+    /// Adds the networks of the own addresses: of two with one prefix, the first.
+    fn add_near(&mut self) {
+        let Self { near, prefixes, reaches, .. } = self;
+        for (interface, network) in
+            near.iter().enumerate().flat_map(|(interface, all)| all.iter().map(move |one| (interface, one)))
+        {
+            if prefixes.add(network.address, network.bits, reaches.len()) == reaches.len() {
+                reaches.push(Reach::Near { source: network.address, interface });
+            }
+        }
+    }
+
+    /// Adds a route, whose router is found among the networks `beside` us: to a group, if there are others of its prefix.
+    fn add_route(&mut self, route: &Route, beside: &Prefixes) -> Result<(), Error> {
         let Route { destination, bits, router, interface } = *route;
         Network { address: destination, bits }.check()?;
-        let beside = self.way_beside(router, interface).filter(|_| router.is_ipv4() == destination.is_ipv4());
+        let beside = match interface {
+            Some(interface) => self.beside(interface, router),
+            None if is_of_link(router) => self.nearest(router, None),
+            None => beside.find(router).and_then(|reach| self.by(reach, router, || 0)),
+        };
+        let beside = beside.filter(|_| router.is_ipv4() == destination.is_ipv4());
         let way = beside.filter(|_| !self.is_own(router)).ok_or(Error::Router { router })?;
         // What all stations of a network hear is no router's.
         if router.is_multicast() || router.is_unspecified() || self.is_broadcast(router) {
             return Err(Error::Address { address: router });
         }
-        Ok(way.interface)
+        let place = self.prefixes.add(destination, bits, self.reaches.len());
+        match self.reaches.get_mut(place) {
+            None => self.reaches.push(Reach::By(vec![way])),
+            Some(Reach::By(ways)) if ways.len() >= WAYS_MAX => return Err(Error::Ways { destination, bits }),
+            Some(Reach::By(ways)) => ways.push(way),
+            // A network of ours is reached without a router.
+            Some(Reach::Near { .. }) => {}
+        }
+        Ok(())
     }
 
     /// Whether the address is the stack's own.
     pub fn is_own(&self, address: IpAddr) -> bool {
-        self.near.iter().any(|near| near.network.address == address)
+        self.marked.of(address) & OWN != 0
     }
 
     /// Whether packets to the address go to all stations of a network of ours (RFC 919).
     pub fn is_broadcast(&self, address: IpAddr) -> bool {
-        let IpAddr::V4(address) = address else { return false };
-        let is_last = |near: &Near| match near.network.address {
-            IpAddr::V4(own) if near.network.bits < 31 => {
-                let hosts = u32::MAX >> near.network.bits;
-                address.to_bits() & hosts == hosts && (address.to_bits() | hosts) == (own.to_bits() | hosts)
-            }
-            _ => false,
-        };
-        address.is_broadcast() || self.near.iter().any(is_last)
+        match address {
+            IpAddr::V4(v4) => v4.is_broadcast() || self.marked.of(address) & BROADCAST != 0,
+            IpAddr::V6(_) => false,
+        }
     }
 
     /// The way to an address; none if there is no network and no route for it, or it is of a group.
     pub fn way(&self, to: IpAddr) -> Option<Way> {
+        self.way_of_flow(to, || 0)
+    }
+
+    /// The way of a flow to an address. Where several lead there, `draw` is asked for a number, by whose upper bits one is taken.
+    pub fn way_of_flow(&self, to: IpAddr, draw: impl FnOnce() -> u32) -> Option<Way> {
         if to.is_multicast() || to.is_unspecified() || self.is_broadcast(to) {
             return None;
         }
-        if let Some(way) = self.way_beside(to, None) {
-            return Some(way);
+        let reach = self.prefixes.find(to);
+        if is_of_link(to) && !reach.is_some_and(|reach| matches!(self.reaches[reach], Reach::Near { .. })) {
+            return self.nearest(to, None);
         }
-        let holds = |route: &Route| Network { address: route.destination, bits: route.bits }.holds(to);
-        let (Route { router, .. }, interface) = *self.routes.iter().find(|(route, _)| holds(route))?;
-        let beside = self.way_beside(router, Some(interface));
-        assert!(beside.is_some(), "a router is beside us: that was looked at when the route was taken");
-        // A router of IPv6 may be known by the link's address alone, of which no network says where we send from.
-        beside.map(|beside| {
-            let source = self.nearest(to, Some(interface)).filter(|_| is_of_link(router)).map_or(beside.source, |(own, _)| own);
-            Way { source, ..beside }
-        })
+        self.by(reach?, to, draw)
     }
 
-    /// The way to a neighbour at an interface.
+    fn by(&self, reach: usize, to: IpAddr, draw: impl FnOnce() -> u32) -> Option<Way> {
+        match &self.reaches[reach] {
+            Reach::Near { source, interface } => Some(Way { source: *source, hop: to, interface: *interface }),
+            Reach::By(ways) => {
+                let place = if ways.len() == 1 { 0 } else { ((u64::from(draw()) * ways.len() as u64) >> 32) as usize };
+                let way = ways[place];
+                // A router of IPv6 may be known by the link's address alone, of which no network says where we send from.
+                let source = if is_of_link(way.hop) { self.nearest(to, Some(way.interface))?.source } else { way.source };
+                Some(Way { source, ..way })
+            }
+        }
+    }
+
+    /// Whether what comes from an address may have come by an interface (RFC 3704): by one of the ways to it, or, if that is enough, by any that leads there.
+    pub fn is_expected(&self, from: IpAddr, interface: usize, is_strict: bool) -> bool {
+        if is_of_link(from) {
+            return true;
+        }
+        match self.prefixes.find(from).map(|reach| &self.reaches[reach]) {
+            None => false,
+            Some(_) if !is_strict => true,
+            Some(Reach::Near { interface: by, .. }) => *by == interface,
+            Some(Reach::By(ways)) => ways.iter().any(|way| way.interface == interface),
+        }
+    }
+
+    /// The way to a neighbour at an interface: one in a network of ours there, or of IPv6 with an address of the link's.
     pub fn beside(&self, interface: usize, to: IpAddr) -> Option<Way> {
-        self.way_beside(to, Some(interface))
+        let network = self.near.get(interface)?.iter().find(|network| network.holds(to));
+        let way = network.map(|network| Way { source: network.address, hop: to, interface });
+        way.or_else(|| self.nearest(to, Some(interface)).filter(|_| is_of_link(to)))
     }
 
-    /// The way to a neighbour: one in a network of ours, or of IPv6 with an address of the link's; at that interface, or at any.
-    fn way_beside(&self, to: IpAddr, interface: Option<usize>) -> Option<Way> {
-        let mut near = self.near.iter().filter(|near| interface.is_none_or(|interface| near.interface == interface));
-        let network = near.find(|near| near.network.holds(to)).map(|near| (near.network.address, near.interface));
-        let (source, interface) = network.or_else(|| self.nearest(to, interface).filter(|_| is_of_link(to)))?;
+    /// The way to an address of the link's, from the own address of that interface, or of any, that has most in common with it and is of its family (RFC 6724, section 5, rule
+    /// 8).
+    fn nearest(&self, to: IpAddr, interface: Option<usize>) -> Option<Way> {
+        let interfaces = interface.map_or(0..self.near.len(), |interface| interface..interface + 1);
+        let own = interfaces.flat_map(|interface| self.near[interface].iter().map(move |network| (network.address, interface)));
+        let (source, interface) =
+            own.filter(|(own, _)| own.is_ipv4() == to.is_ipv4()).max_by_key(|(own, _)| in_common(*own, to))?;
         Some(Way { source, hop: to, interface })
-    }
-
-    /// The own address of that interface, or of any, that has most in common with another of its family (RFC 6724, section 5, rule 8).
-    fn nearest(&self, to: IpAddr, interface: Option<usize>) -> Option<(IpAddr, usize)> {
-        let near = self.near.iter().filter(|near| interface.is_none_or(|interface| near.interface == interface));
-        let own = near.map(|near| (near.network.address, near.interface)).filter(|(own, _)| own.is_ipv4() == to.is_ipv4());
-        own.max_by_key(|(own, _)| in_common(*own, to))
     }
 
     /// Ways that are narrower than their interface.
@@ -143,8 +198,16 @@ impl Routes {
 }
 
 /// Whether an address of IPv6 is of the link alone (RFC 4291, section 2.5.6).
-fn is_of_link(address: IpAddr) -> bool {
+pub(crate) fn is_of_link(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
+/// The address that all of a network hear, where it has one.
+fn broadcast_of(network: &Network) -> Option<IpAddr> {
+    match network.address {
+        IpAddr::V4(own) if network.bits < 31 => Some(Ipv4Addr::from_bits(own.to_bits() | u32::MAX >> network.bits).into()),
+        _ => None,
+    }
 }
 
 /// Bits at the front that two addresses of one family have in common.

@@ -1,11 +1,13 @@
 //! What a stack is told.
 
+use crate::trunk::Tags;
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::Dispatch;
 use corelane_isr::polling;
 use corelane_isr::reassembly::Limits;
 use corelane_rss::{FlowHasher, Table};
 use corelane_wire::packet::ethernet;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,8 +15,14 @@ use std::sync::Arc;
 pub(crate) const V6_BYTES_LEAST: usize = 1280;
 /// Bytes of the longest frame of the least link that there is: an MTU of 68 (RFC 791).
 pub(crate) const FRAME_BYTES_LEAST: usize = 68 + ethernet::Header::BYTES;
+/// Interfaces of a stack, at most.
+pub const INTERFACES_MAX: usize = 4096;
 /// Own addresses and routes together, at most.
-pub const ROUTES_MAX: usize = 64;
+pub const ROUTES_MAX: usize = 65_536;
+/// Routes of one prefix, at most.
+pub const WAYS_MAX: usize = 16;
+/// Networks whose tunnels are opened, at most.
+pub(crate) const PEERS_MAX: usize = 64;
 
 /// An address that is the stack's own, and the network that it reaches without a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,15 +74,57 @@ pub struct Route {
 pub struct InterfaceSettings {
     /// Its name, as the operator is told it.
     pub name: Box<str>,
+    /// The number of its port, from 0.
+    pub port: usize,
+    /// The VLAN tags of its frames. One interface of each port has none, and is the first; it may be without addresses.
+    pub tags: Tags,
+    /// Bytes of the longest packet of IP that is sent, where that is less than its port's; at least 68. Tags are beside it. With two tags, packets are 4 bytes shorter than
+    /// the port's longest, for interfaces take one tag more than their MTU says.
+    pub mtu: Option<usize>,
     /// The addresses that are the stack's there.
     pub networks: Vec<Network>,
+    /// What comes by it and is for somebody else goes on to him.
+    pub forwards: bool,
+    /// From whom what is forwarded may come by it.
+    pub reverse_path: ReversePath,
+    /// The longest segments that connections may ask for whose packets come or leave by it.
+    pub mss: MssClamp,
+    /// Networks of others for which it answers who asks for their addresses (RFC 1027, RFC 4389), where a route leads to them by another interface.
+    pub proxies: Vec<Network>,
+    /// Neighbours that are known at most, and askers that are remembered; none: [`KNOWN_MAX`](crate::KNOWN_MAX) and [`MET_MAX`](crate::MET_MAX). Each takes some 300 bytes on each
+    /// lane while he is there.
+    pub neighbours_max: Option<usize>,
+}
+
+/// From whom a packet may come by an interface, to be forwarded (RFC 3704, section 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReversePath {
+    /// From anybody.
+    #[default]
+    Off,
+    /// From those to whom a route leads, the default route among them (section 2.4).
+    Loose,
+    /// From those to whom one of the ways leads by this interface (sections 2.2 and 2.3).
+    Strict,
+}
+
+/// The longest segments that connections of TCP may ask for through an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MssClamp {
+    /// Whatever they ask for.
+    #[default]
+    Off,
+    /// What fits into its longest packet.
+    ToMtu,
+    /// So many bytes.
+    To(u16),
 }
 
 /// What a stack is told. Each lane of a program has the same, but for its number.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Its interfaces, one for each port, in their order; at least one.
+    /// Its interfaces, in the order of their ports: one for each port, and its VLANs behind it; at least one, at most [`INTERFACES_MAX`].
     pub interfaces: Vec<InterfaceSettings>,
     /// Ways to other networks.
     pub routes: Vec<Route>,
@@ -132,6 +182,13 @@ pub enum Error {
         /// How many.
         got: usize,
     },
+    /// More routes of one prefix than there may be.
+    Ways {
+        /// The prefix.
+        destination: IpAddr,
+        /// Its bits.
+        bits: u8,
+    },
     /// More addresses and routes than there may be.
     Routes {
         /// How many.
@@ -142,7 +199,19 @@ pub enum Error {
         /// What it says.
         why: String,
     },
-    /// There are not as many ports as interfaces.
+    /// An interface has tags that there are not, its port has others with the same, or it stands before that without tags.
+    Vlan {
+        /// Which.
+        interface: Box<str>,
+        /// Its tags.
+        tags: Tags,
+    },
+    /// More interfaces than there may be.
+    Interfaces {
+        /// How many.
+        got: usize,
+    },
+    /// There are not as many ports as interfaces without tags.
     Ports {
         /// How many ports.
         got: usize,
@@ -180,9 +249,17 @@ impl std::fmt::Display for Error {
                 write!(f, "the router {router} is in no network of the stack's addresses: give an address beside it first")
             }
             Self::Routes { got } => write!(f, "{got} addresses and routes: there may be {ROUTES_MAX}"),
-            Self::Peers { got } => {
-                write!(f, "{got} peers of tunnels: there may be {ROUTES_MAX}; give networks instead of addresses")
+            Self::Ways { destination, bits } => {
+                write!(f, "more than {WAYS_MAX} routes to {destination}/{bits}: take some away")
             }
+            Self::Peers { got } => {
+                write!(f, "{got} peers of tunnels: there may be {PEERS_MAX}; give networks instead of addresses")
+            }
+            Self::Vlan { interface, tags } => write!(
+                f,
+                "{interface} cannot be {tags}: give numbers from 1 to 4094 that no other interface of the port has, behind the port's interface without a VLAN"
+            ),
+            Self::Interfaces { got } => write!(f, "{got} interfaces: there may be {INTERFACES_MAX}"),
             Self::Ports { got, interfaces } => {
                 write!(f, "{got} ports for {interfaces} interfaces: open one for each, in their order")
             }
@@ -278,8 +355,73 @@ impl Settings {
     /// With one more interface, for one more port ([`Stack::with_ports`](crate::Stack::with_ports)).
     #[must_use]
     pub fn and_interface(mut self, name: &str) -> Self {
-        self.interfaces.push(InterfaceSettings { name: name.into(), networks: Vec::new() });
+        let port = self.port_names().count();
+        self.interfaces.push(InterfaceSettings { name: name.into(), port, ..InterfaceSettings::default() });
         self
+    }
+
+    /// With one more interface, which is a VLAN of the last port.
+    #[must_use]
+    pub fn and_vlan(mut self, name: &str, tags: Tags) -> Self {
+        let port = self.last().port;
+        self.interfaces.push(InterfaceSettings { name: name.into(), port, tags, ..InterfaceSettings::default() });
+        self
+    }
+
+    /// With the last interface's packets so long at the most ([`InterfaceSettings::mtu`]).
+    #[must_use]
+    pub fn with_mtu(mut self, mtu: usize) -> Self {
+        self.last().mtu = Some(mtu);
+        self
+    }
+
+    /// With packets forwarded that come by the last interface.
+    #[must_use]
+    pub fn with_forwarding(mut self, reverse_path: ReversePath) -> Self {
+        (self.last().forwards, self.last().reverse_path) = (true, reverse_path);
+        self
+    }
+
+    /// With connections through the last interface held to such segments.
+    #[must_use]
+    pub fn with_mss(mut self, mss: MssClamp) -> Self {
+        self.last().mss = mss;
+        self
+    }
+
+    /// With one more network for which the last interface answers ([`InterfaceSettings::proxies`]).
+    #[must_use]
+    pub fn with_proxy(mut self, address: IpAddr, bits: u8) -> Self {
+        self.last().proxies.push(Network { address, bits });
+        self
+    }
+
+    /// With so many neighbours at the last interface, at most.
+    #[must_use]
+    pub fn with_neighbours_max(mut self, neighbours: usize) -> Self {
+        self.last().neighbours_max = Some(neighbours);
+        self
+    }
+
+    /// The names of the ports, in their order: those of their interfaces without tags.
+    pub(crate) fn port_names(&self) -> impl Iterator<Item = &str> {
+        self.interfaces.iter().filter(|one| one.tags == Tags::None).map(|one| &*one.name)
+    }
+
+    /// Whether each interface has a port, and tags of its own.
+    pub(crate) fn check_interfaces(&self) -> Result<(), Error> {
+        if self.interfaces.len() > INTERFACES_MAX {
+            return Err(Error::Interfaces { got: self.interfaces.len() });
+        }
+        let mut seen = BTreeSet::new();
+        let mut ports = 0;
+        for one in &self.interfaces {
+            ports += usize::from(one.tags == Tags::None);
+            if !one.tags.are_valid() || one.port + 1 != ports || !seen.insert((one.port, one.tags)) {
+                return Err(Error::Vlan { interface: one.name.clone(), tags: one.tags });
+            }
+        }
+        Ok(())
     }
 
     /// As the lane that speaks for the interfaces.

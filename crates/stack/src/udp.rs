@@ -36,7 +36,7 @@ pub(crate) fn look(out: &mut Outward<'_>, packet: &mut Packet, mut ip: Ip) -> Re
     // Without a checksum only IPv4 has any (RFC 8200, section 8.1).
     let is_right = match word(6) {
         0 => ip.source.is_ipv4(),
-        stands => has_right_sum(packet, &ip, stands, &out.interfaces[packet.interface], out.tally),
+        stands => has_right_sum(packet, &ip, stands, out.leaves_sums(packet.interface), out.tally),
     };
     if !is_right {
         return Err(Drop::Checksum);
@@ -150,6 +150,7 @@ fn datagram<'a>(
         is_part: false,
         is_good: true,
         tunnels: 0,
+        passes: false,
     };
     let pseudo = ip.addresses().pseudo(IpProtocol::UDP, length).unwrap_or_default();
     draft.patch(6, pseudo.plus(draft.sum).checksum_of_udp());

@@ -4,7 +4,7 @@ use super::Interface;
 use crate::check::{Tally, Violation};
 use crate::faults::Planted;
 use crate::state::{Event, World};
-use crate::wire::{Outgoing, Queue};
+use crate::wire::{Outgoing, Queue, tag_bytes};
 use corelane_seam::{Fault, Frame, FrameFacts, FrameMemory, Link, Lost, Port, PortFacts, PortKind, PortState, Reason, Taken};
 use std::collections::VecDeque;
 
@@ -168,7 +168,8 @@ impl SimPort {
     fn is_sent(&self, packet: &[Frame], most: usize) -> bool {
         let bytes: usize = packet.iter().map(|frame| frame.len()).sum();
         let is_whole = packet.iter().all(|frame| !frame.is_empty()) && packet.last().is_some_and(|last| !last.facts.continues);
-        is_whole && packet.len() <= self.pieces_max && bytes <= most
+        // A tag is beside the longest packet, as at the interfaces of Linux.
+        is_whole && packet.len() <= self.pieces_max && bytes <= most + tag_bytes(&packet[0])
     }
 
     /// How many frames can be worked off now: those of whole packets that are refused, or that there are places for.

@@ -15,6 +15,7 @@ pub use faults::{WireCounts, WireFaults};
 
 use crate::check::Violation;
 pub(crate) use card::{Card, Outgoing, Queue};
+pub(crate) use offloads::tag_bytes;
 use std::collections::BTreeMap;
 
 /// All interfaces of a world, and how they are joined.

@@ -10,6 +10,12 @@ const TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 const TAG_BYTES: usize = 4;
 const TRANSPORTS: [u8; 2] = [6, 17];
 
+/// Bytes of a frame's outermost tag.
+pub(crate) fn tag_bytes(frame: &[u8]) -> usize {
+    let kind = frame.get(ETHERNET_BYTES - 2..ETHERNET_BYTES);
+    if kind.is_some_and(|kind| TAGS.iter().any(|tag| kind == tag)) { TAG_BYTES } else { 0 }
+}
+
 /// Takes the outermost tag out.
 pub(super) fn take_tag(bytes: &mut Vec<u8>) -> Option<VlanTag> {
     let at = ETHERNET_BYTES - 2;

@@ -45,6 +45,17 @@ pub(crate) enum Wrong {
     /// A route of the sender's, of IPv4, which goes on from here.
     Route,
     TooLong,
+    /// Of what is forwarded: it has passed as many routers as it may.
+    Hops,
+    /// It is longer than the link that it would leave by carries.
+    TooBig {
+        most: usize,
+    },
+    /// There is no way to the network, or nobody there has the address.
+    Network,
+    Host,
+    /// Somebody has forbidden it.
+    Prohibited,
 }
 
 /// No socket has the port that a datagram is for.
@@ -58,7 +69,7 @@ pub(crate) fn no_such_connection(out: &mut Outward<'_>, packet: &Packet, ip: &Ip
     let Some(reset) = tcp::View::new(segment).ok().and_then(|view| reset_of(&view, ip.length)) else { return };
     let stands = segment.get(TCP_CHECKSUM..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_be_bytes);
     if ip.destination.is_multicast()
-        || !stands.is_some_and(|stands| has_right_sum(packet, ip, stands, &out.interfaces[packet.interface], out.tally))
+        || !stands.is_some_and(|stands| has_right_sum(packet, ip, stands, out.leaves_sums(packet.interface), out.tally))
     {
         return;
     }
@@ -129,13 +140,30 @@ pub(crate) fn took_too_long(out: &mut Outward<'_>, first: &[u8]) {
 /// Tells the sender of a packet what is wrong with it. Nothing is said of errors, nor to groups (RFC 1122, section 3.2.2; RFC 4443, section
 /// 2.4 (e)).
 fn error(out: &mut Outward<'_>, packet: &[u8], ip: &Ip, wrong: Wrong) {
+    if out.routes.is_own(ip.destination) {
+        tell(out, packet, ip, wrong);
+    }
+}
+
+/// Tells the sender of a packet what is wrong with it, be it for us or for somebody else: then from our address that is nearest to him (RFC 1812, section 4.3.2.4). Nothing is
+/// said of later fragments, whose header of the transport is not here (section 4.3.2.7).
+pub(crate) fn tell_sender(out: &mut Outward<'_>, packet: &[u8], ip: &Ip, wrong: Wrong) {
+    if !ip.passes && out.routes.is_own(ip.destination) {
+        return tell(out, packet, ip, wrong);
+    }
+    let Some(way) = out.way_back(ip.source).filter(|_| !ip.is_later(packet)) else { return };
+    tell(out, packet, &Ip { destination: way.source, ..*ip }, wrong);
+}
+
+/// Writes what is wrong, from whom the packet was for.
+fn tell(out: &mut Outward<'_>, packet: &[u8], ip: &Ip, wrong: Wrong) {
     let is_error = match (ip.protocol, packet.get(ip.head)) {
         // Questions and answers are none (RFC 792, RFC 950, RFC 1256); what nobody knows may be one.
         (IpProtocol::ICMP, Some(kind)) => !matches!(kind, 0 | 8 | 9 | 10 | 13..=18),
         (IpProtocol::ICMPV6, Some(kind)) => *kind < 128,
         _ => false,
     };
-    if is_error || !out.routes.is_own(ip.destination) {
+    if is_error {
         return;
     }
     if !out.bounds.errors.take(out.now, ip.source) {
@@ -190,6 +218,11 @@ fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<()
             Wrong::Option { at } => icmp::Message::ParameterProblem { code: Code::new(0)?, at: at as u8, packet },
             Wrong::Route => icmp::Message::Unreachable { code: Code::new(5)?, packet },
             Wrong::TooLong => icmp::Message::TimeExceeded { code: Code::new(1)?, packet },
+            Wrong::Hops => icmp::Message::TimeExceeded { code: Code::new(0)?, packet },
+            Wrong::TooBig { most } => icmp::Message::TooBig { most: most.min(u16::MAX.into()) as u16, packet },
+            Wrong::Network => icmp::Message::Unreachable { code: Code::new(0)?, packet },
+            Wrong::Host => icmp::Message::Unreachable { code: Code::new(1)?, packet },
+            Wrong::Prohibited => icmp::Message::Unreachable { code: Code::new(13)?, packet },
         };
         return message.emit(to);
     }
@@ -200,6 +233,11 @@ fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<()
         Wrong::Extension { at, code } => icmpv6::Message::ParameterProblem { code: Code::new(code)?, at: at as u32, packet },
         Wrong::Option { .. } | Wrong::Route => unreachable!("IPv6 has options in extension headers"),
         Wrong::TooLong => icmpv6::Message::TimeExceeded { code: Code::new(1)?, packet },
+        Wrong::Hops => icmpv6::Message::TimeExceeded { code: Code::new(0)?, packet },
+        Wrong::TooBig { most } => icmpv6::Message::TooBig { most: most as u32, packet },
+        Wrong::Network => icmpv6::Message::Unreachable { code: Code::new(0)?, packet },
+        Wrong::Host => icmpv6::Message::Unreachable { code: Code::new(3)?, packet },
+        Wrong::Prohibited => icmpv6::Message::Unreachable { code: Code::new(1)?, packet },
     };
     message.emit(&ip.addresses(), to)
 }

@@ -8,6 +8,7 @@
 //! that do not exist pushes out his own questions, and nobody who has answered.
 
 mod cache;
+mod met;
 mod waiting;
 
 pub use cache::{ASKED_MAX, KNOWN_MAX};
@@ -16,14 +17,14 @@ pub use waiting::WAITING_MAX;
 use cache::{Cache, Decision, Due, Learnt};
 use corelane_seam::Frame;
 use corelane_wire::packet::ethernet::Mac;
-use std::collections::{BTreeMap, VecDeque};
+use met::Met;
+use std::cell::Cell;
 use std::net::IpAddr;
+use std::rc::Rc;
 use waiting::Waiting;
 
-/// Those who have asked and were not sent anything, at most.
+/// Those who have asked and were not sent anything, at most, unless the settings say otherwise; an eighth of them of one station: one that makes up askers pushes out its own.
 pub const MET_MAX: usize = 256;
-/// Those of one station among them, at most: one that makes up askers pushes out its own.
-const MET_EACH: usize = MET_MAX / 8;
 
 /// What one lane has heard of a neighbour, for the others.
 #[derive(Clone, Copy, Debug)]
@@ -61,43 +62,28 @@ pub(crate) enum Resolved<P> {
 pub(crate) struct Neighbours {
     cache: Cache,
     waiting: Waiting,
-    /// Who has asked, and in which order.
-    met: BTreeMap<IpAddr, Mac>,
-    met_order: VecDeque<IpAddr>,
+    met: Met,
 }
 
 impl Neighbours {
-    /// An empty table, for a port with so many frames.
-    pub fn new(frames: usize) -> Self {
-        let (cache, waiting) = (Cache::default(), Waiting::new(ASKED_MAX, frames));
-        Self { cache, waiting, met: BTreeMap::new(), met_order: VecDeque::new() }
+    /// An empty table, for one of so many interfaces of a port with so many frames, of which so many wait for neighbours of all of these.
+    pub fn new(frames: usize, among: usize, of_all: Rc<Cell<usize>>, (known, met): (usize, usize)) -> Self {
+        let (cache, waiting) = (Cache::new(known), Waiting::new(ASKED_MAX, frames, among, of_all));
+        Self { cache, waiting, met: Met::new(met) }
     }
 
     /// Somebody has asked for an address of ours.
     pub fn meet(&mut self, ip: IpAddr, mac: Mac) {
-        if mac.is_group() || self.cache.has(ip) {
-            return;
+        if !mac.is_group() && !self.cache.has(ip) {
+            self.met.add(ip, mac);
         }
-        if self.met.insert(ip, mac).is_none() {
-            self.met_order.push_back(ip);
-        }
-        let is_of_station = |other: &IpAddr| self.met.get(other) == Some(&mac);
-        let of_station = self.met.values().filter(|other| **other == mac).count();
-        let pushed_out = match of_station > MET_EACH {
-            true => self.met_order.iter().position(is_of_station),
-            false => (self.met.len() > MET_MAX).then_some(0),
-        };
-        let pushed_out = pushed_out.and_then(|place| self.met_order.remove(place));
-        pushed_out.map(|ip| self.met.remove(&ip));
-        assert!(self.met.len() == self.met_order.len() && self.met.len() <= MET_MAX, "who has asked is remembered in order");
     }
 
     /// Who has asked and is sent something now is known from then on; he is asked himself with what is sent a second later.
     fn promote(&mut self, now: u64, ip: IpAddr) {
-        let Some(mac) = self.met.remove(&ip) else { return };
-        self.met_order.retain(|other| *other != ip);
-        assert_eq!(self.met.len(), self.met_order.len(), "who has asked is remembered once");
-        self.cache.promote(now, ip, mac);
+        if let Some((mac, _)) = self.met.remove(ip) {
+            self.cache.promote(now, ip, mac);
+        }
     }
 
     /// Finds the neighbour `to` for the frames of a packet.
@@ -117,7 +103,7 @@ impl Neighbours {
         if !self.waiting.can_hold(frames) {
             return Resolved::Waits(false, frames as u64);
         }
-        let pushed_out = self.make_room(to, frames, asks);
+        let Some(pushed_out) = self.make_room(to, frames, asks) else { return Resolved::Waits(false, frames as u64) };
         // His own question may have been the oldest.
         let asks = !self.cache.has(to);
         if asks {
@@ -127,13 +113,17 @@ impl Neighbours {
         Resolved::Waits(asks, pushed_out)
     }
 
-    /// Makes room for so many frames more that wait for `to`, who is new or not: his oldest packets go, or else the oldest question. Returns how many frames went.
-    fn make_room(&mut self, to: IpAddr, frames: usize, is_new: bool) -> u64 {
+    /// Makes room for so many frames more that wait for `to`, who is new or not: his oldest packets go, or else the oldest question. Returns how many frames went; none if
+    /// other interfaces of the port have what would be needed.
+    fn make_room(&mut self, to: IpAddr, frames: usize, is_new: bool) -> Option<u64> {
         let mut pushed_out = if is_new && self.cache.is_full() { self.give_up_oldest() } else { 0 };
         while !self.waiting.has_room(to, frames) {
+            if self.waiting.is_empty() {
+                return None;
+            }
             pushed_out += if self.waiting.of(to) > 0 { self.waiting.push_out(to) } else { self.give_up_oldest() };
         }
-        pushed_out
+        Some(pushed_out)
     }
 
     /// Gives up the question that was asked first; returns how many frames waited for its answer.
@@ -169,12 +159,12 @@ impl Neighbours {
         self.cache.due()
     }
 
-    /// Who is to be asked for again now; frames of those that are given up are counted into `dropped`.
-    pub fn next_due(&mut self, now: u64, dropped: &mut u64) -> Option<IpAddr> {
+    /// Who is to be asked for again now; frames of those that are given up are appended to `lost`.
+    pub fn next_due(&mut self, now: u64, lost: &mut Vec<Frame>) -> Option<IpAddr> {
         loop {
             match self.cache.next_due(now)? {
                 Due::Ask(ip) => return Some(ip),
-                Due::GiveUp(ip) => *dropped += self.waiting.give_up(ip),
+                Due::GiveUp(ip) => self.waiting.take(ip, lost),
             }
         }
     }
@@ -194,6 +184,11 @@ mod tests {
     use std::net::Ipv4Addr;
 
     const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
+
+    /// Of the one interface of a port with so many frames.
+    fn neighbours(frames: usize) -> Neighbours {
+        Neighbours::new(frames, 1, Rc::default(), (KNOWN_MAX, MET_MAX))
+    }
 
     fn ip(number: u32) -> IpAddr {
         Ipv4Addr::from_bits(0x0a00_0000 + number).into()
@@ -215,7 +210,7 @@ mod tests {
     /// Only the first frame of a packet has a link's header, and no packet is pushed out in part.
     #[test]
     fn a_packet_of_several_frames_waits_and_goes_whole() {
-        let (memory, mut neighbours) = (FrameMemory::new(128, 2048).unwrap(), Neighbours::new(1024));
+        let (memory, mut neighbours) = (FrameMemory::new(128, 2048).unwrap(), neighbours(1024));
         assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 52)), Resolved::Waits(true, 0)));
         assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 10)), Resolved::Waits(false, 0)));
         assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 3)), Resolved::Waits(false, 52)));
@@ -229,7 +224,7 @@ mod tests {
     /// Where others take all the room, the oldest of their questions go, and not the packet that comes.
     #[test]
     fn a_packet_of_several_frames_has_room_made() {
-        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(20 * WAITING_PART));
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), neighbours(20 * WAITING_PART));
         (0..20).for_each(|number| assert!(ask(&mut neighbours, &memory, 0, number)));
         assert!(matches!(neighbours.resolve(1, ip(30), long(&memory, 5)), Resolved::Waits(true, 5)));
         assert_eq!((neighbours.lengths(), memory.counts().held), ((0, 16), 20));
@@ -241,7 +236,7 @@ mod tests {
 
     #[test]
     fn an_answer_frees_what_waited_in_order_and_is_used_from_then_on() {
-        let (memory, mut neighbours) = (FrameMemory::new(128, 2048).unwrap(), Neighbours::new(1024));
+        let (memory, mut neighbours) = (FrameMemory::new(128, 2048).unwrap(), neighbours(1024));
         assert!(ask(&mut neighbours, &memory, 0, 1));
         for _ in 0..WAITING_MAX - 1 {
             assert!(matches!(neighbours.resolve(1, ip(1), frame(&memory)), Resolved::Waits(false, 0)));
@@ -256,7 +251,7 @@ mod tests {
 
     #[test]
     fn nobody_who_was_not_asked_for_gets_into_the_table() {
-        let mut neighbours = Neighbours::new(1024);
+        let mut neighbours = neighbours(1024);
         let mut heard = |number| neighbours.heard(0, ip(number), MAC, true, &mut Vec::new());
         assert!((0..100_000).all(|number| heard(number).is_none()));
         assert_eq!(neighbours.lengths(), (0, 0));
@@ -264,7 +259,7 @@ mod tests {
 
     #[test]
     fn questions_without_answer_push_out_each_other_and_nobody_who_answered() {
-        let (memory, mut neighbours) = (FrameMemory::new(1024, 2048).unwrap(), Neighbours::new(1024));
+        let (memory, mut neighbours) = (FrameMemory::new(1024, 2048).unwrap(), neighbours(1024));
         for number in 0..100 {
             assert!(ask(&mut neighbours, &memory, 0, number));
             neighbours.heard(0, ip(number), MAC, true, &mut Vec::new());
@@ -279,7 +274,7 @@ mod tests {
 
     #[test]
     fn who_has_asked_is_answered_at_once_and_pushes_out_nobody_who_is_known() {
-        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), neighbours(1024));
         ask(&mut neighbours, &memory, 0, 1);
         neighbours.heard(0, ip(1), MAC, true, &mut Vec::new());
         (10..100_000).for_each(|number| neighbours.meet(ip(number), station(number)));
@@ -297,16 +292,16 @@ mod tests {
 
     #[test]
     fn a_station_that_makes_up_askers_pushes_out_its_own() {
-        let mut neighbours = Neighbours::new(1024);
+        let mut neighbours = neighbours(1024);
         neighbours.meet(ip(1), station(1));
         (10..100_000).for_each(|number| neighbours.meet(ip(number), MAC));
-        assert_eq!((neighbours.met.len(), neighbours.met.get(&ip(1))), (1 + MET_EACH, Some(&station(1))));
-        assert!(neighbours.met.contains_key(&ip(99_999)) && !neighbours.met.contains_key(&ip(10)));
+        assert_eq!((neighbours.met.len(), neighbours.met.get(ip(1))), (1 + MET_MAX / 8, Some(station(1))));
+        assert!(neighbours.met.get(ip(99_999)).is_some() && neighbours.met.get(ip(10)).is_none());
     }
 
     #[test]
     fn who_has_answered_is_pushed_out_by_nobody_who_only_asks() {
-        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), neighbours(1024));
         for number in 0..500 {
             ask(&mut neighbours, &memory, 0, number);
             neighbours.heard(0, ip(number), MAC, true, &mut Vec::new());
@@ -322,7 +317,7 @@ mod tests {
 
     #[test]
     fn the_table_of_those_known_is_bounded_and_who_was_used_longest_ago_goes() {
-        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), neighbours(1024));
         for number in 0..20_000 {
             ask(&mut neighbours, &memory, number.into(), number);
             neighbours.heard(number.into(), ip(number), MAC, true, &mut Vec::new());
@@ -334,20 +329,21 @@ mod tests {
 
     #[test]
     fn after_three_questions_somebody_is_given_up() {
-        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), neighbours(1024));
         assert!(ask(&mut neighbours, &memory, 0, 1));
-        let mut dropped = 0;
+        let mut lost = Vec::new();
         for try_number in 1..=2 {
             let due = neighbours.due().unwrap();
-            assert_eq!((due, neighbours.next_due(due, &mut dropped)), (try_number * AGAIN, Some(ip(1))));
+            assert_eq!((due, neighbours.next_due(due, &mut lost)), (try_number * AGAIN, Some(ip(1))));
         }
-        assert_eq!((neighbours.next_due(3 * AGAIN, &mut dropped), dropped, neighbours.due()), (None, 1, None));
+        assert_eq!((neighbours.next_due(3 * AGAIN, &mut lost), lost.len(), neighbours.due()), (None, 1, None));
+        drop(lost);
         assert_eq!((neighbours.lengths(), memory.counts().free), ((0, 0), 64));
     }
 
     #[test]
     fn who_is_silent_is_asked_again_and_used_until_he_is_given_up() {
-        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), neighbours(1024));
         ask(&mut neighbours, &memory, 0, 1);
         neighbours.heard(0, ip(1), MAC, true, &mut Vec::new());
         let asks = |neighbours: &mut Neighbours, now| match neighbours.resolve(now, ip(1), frame(&memory)) {
@@ -374,7 +370,7 @@ mod tests {
     const OTHER: Mac = Mac([2, 0, 0, 0, 0, 66]);
 
     fn known() -> (FrameMemory, Neighbours) {
-        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), neighbours(1024));
         ask(&mut neighbours, &memory, 0, 1);
         neighbours.heard(0, ip(1), MAC, true, &mut Vec::new());
         (memory, neighbours)

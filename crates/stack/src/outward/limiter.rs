@@ -69,19 +69,19 @@ pub(crate) struct Bounds {
     pub errors: SharedLimiter,
     /// Answers to echo requests.
     pub echoes: SharedLimiter,
-    /// Questions for neighbours to all of a link.
-    pub questions: Limiter,
+    /// Questions for neighbours to all of a link, for each interface.
+    pub questions: Box<[Limiter]>,
     /// Words to other lanes of neighbours who have answered, and of those whom nobody has asked.
     pub answers: Limiter,
     pub words: Limiter,
 }
 
 impl Bounds {
-    pub fn new(secret: u128) -> Self {
+    pub fn new(secret: u128, interfaces: usize) -> Self {
         Self {
             errors: SharedLimiter::new(secret, Limiter::new(1000, 50), || Limiter::new(10, 5)),
             echoes: SharedLimiter::new(secret, Limiter::new(10_000, 500), || Limiter::new(20, 20)),
-            questions: Limiter::new(250, 100),
+            questions: (0..interfaces).map(|_| Limiter::new(250, 100)).collect(),
             answers: Limiter::new(2000, 100),
             words: Limiter::new(2000, 100),
         }

@@ -4,7 +4,10 @@
 mod alone;
 mod channels;
 mod flood;
+mod forwarded;
+mod forwarding;
 mod frames;
+mod gateway;
 mod hostile;
 mod interfaces;
 mod lanes;
@@ -17,4 +20,5 @@ mod program;
 mod refusals;
 mod sums;
 mod tunnels;
+mod vlans;
 mod ways;

@@ -589,7 +589,7 @@ fn a_tag_that_the_card_took_out_and_checksums_that_it_looked_at() {
             [tagged, damaged, good].iter().for_each(|frame| alone.test.send(frame));
             assert_eq!(alone.receive(socket), [(Address::from(SocketAddr::new(ends.0, 7)), b"question".to_vec())]);
             let counts = alone.stack.counts();
-            assert_eq!(counts.of(Drop::NotOurs), round, "{ends:?}");
+            assert_eq!(counts.of(Drop::Vlan), round, "{ends:?}");
         }
         assert!(alone.test.take().is_empty());
     }

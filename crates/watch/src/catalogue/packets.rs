@@ -83,6 +83,16 @@ catalogue! {
         PollingLostPolls "polling_lost_polls" Counter "ticks" "Ticks that came while a poll was pending (lost_polls).";
         PollingStalled "polling_stalled" Counter "times" "How often more than a hundred pending polls were forgotten (stalled).";
         PollingSuspect "polling_suspect" Counter "ticks" "Ticks that came while the last one's poll had not begun (suspect).";
+        VlanUnknown "vlan_unknown" Counter "frames" "Frames dropped because no interface of their port has their VLAN tags.";
+        PacketsForwarded "packets_forwarded" Counter "packets" "Packets for others that were sent on to them.";
+        ForwardMartian "forward_martian" Counter "packets" "Packets not sent on because of an address that no packet from host to host has.";
+        ForwardReversePath "forward_reverse_path" Counter "packets" "Packets not sent on because no route leads back to their sender by where they came.";
+        ForwardNoRoute "forward_no_route" Counter "packets" "Packets not sent on because no route leads to where they are for.";
+        ForwardHops "forward_hops" Counter "packets" "Packets not sent on because they had passed as many routers as they may.";
+        ForwardTooBig "forward_too_big" Counter "packets" "Packets not sent on because they were longer than the link carries, and may not be cut.";
+        ForwardSourceRoute "forward_source_route" Counter "packets" "Packets not sent on because their sender had chosen their route.";
+        ForwardQueueFull "forward_queue_full" Counter "packets" "Packets not sent on because a quarter of the port's frames waited to be sent already.";
+        PacketsRefused "packets_refused" Counter "packets" "Packets that rules kept back.";
     }
     ratios {}
 }

@@ -149,7 +149,15 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// As [`Packet::of_frame`].
     pub fn of_network(protocol: EtherType, bytes: &'a [u8]) -> Result<Self, Error> {
-        Self::network(None, protocol, (bytes, 0), 0, 0)
+        Self::of_network_front(protocol, bytes, 0)
+    }
+
+    /// The same, of which up to `missing` bytes more lie elsewhere ([`Packet::of_front`]).
+    ///
+    /// # Errors
+    /// As [`Packet::of_frame`].
+    pub fn of_network_front(protocol: EtherType, bytes: &'a [u8], missing: usize) -> Result<Self, Error> {
+        Self::network(None, protocol, (bytes, missing), 0, 0)
     }
 
     /// The flow that it is of; none if it is not IP.

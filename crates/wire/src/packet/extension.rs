@@ -262,6 +262,7 @@ pub struct Chain<'a> {
     walked: usize,
     announced_at: Option<usize>,
     unrecognized: Option<Unrecognized>,
+    has_route: bool,
 }
 
 impl<'a> Chain<'a> {
@@ -275,7 +276,8 @@ impl<'a> Chain<'a> {
     /// any but the packet's own header (RFC 8200, section 4); [`Error::TooLong`] for more than [`EXTENSIONS_MAX`].
     pub fn walk(next: IpProtocol, bytes: &'a [u8]) -> Result<Self, Error> {
         let (protocol, payload) = (next, bytes);
-        let mut chain = Self { protocol, payload, fragment: None, headers: 0, walked: 0, announced_at: None, unrecognized: None };
+        let (fragment, announced_at, unrecognized, has_route) = (None, None, None, false);
+        let mut chain = Self { protocol, payload, fragment, headers: 0, walked: 0, announced_at, unrecognized, has_route };
         while chain.protocol.is_extension() && !chain.is_part() {
             if chain.headers == EXTENSIONS_MAX {
                 let (limit, got) = (EXTENSIONS_MAX as u32, EXTENSIONS_MAX as u32 + 1);
@@ -311,13 +313,20 @@ impl<'a> Chain<'a> {
         self.unrecognized
     }
 
+    /// Whether one of its headers is a route of the sender's by any hosts (type 0), which goes on (RFC 5095).
+    #[must_use]
+    pub const fn has_route(&self) -> bool {
+        self.has_route
+    }
+
     fn step(self) -> Result<Self, Error> {
-        let (mut fragment, mut unrecognized) = (self.fragment, self.unrecognized);
+        let (mut fragment, mut unrecognized, mut has_route) = (self.fragment, self.unrecognized, self.has_route);
         let (next, rest) = match Kind::of(self.protocol) {
             Some(kind) => {
                 let (header, rest) = Extension::parse(kind, self.payload)?;
                 let of_header = || header.unrecognized().map(|found| Unrecognized { at: self.walked + found.at, ..found });
                 unrecognized = unrecognized.or_else(of_header);
+                has_route |= kind == Kind::Routing && matches!(header.data(), [0, left, ..] if *left > 0);
                 (header.next(), rest)
             }
             None => {
@@ -334,6 +343,6 @@ impl<'a> Chain<'a> {
         }
         let (headers, announced_at) = (self.headers + 1, Some(self.walked));
         let walked = self.walked + self.payload.len() - rest.len();
-        Ok(Self { protocol: next, payload: rest, fragment, headers, walked, announced_at, unrecognized })
+        Ok(Self { protocol: next, payload: rest, fragment, headers, walked, announced_at, unrecognized, has_route })
     }
 }

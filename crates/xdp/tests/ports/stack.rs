@@ -41,7 +41,7 @@ fn wire_to_kernel(mtu: usize) -> Result<File, String> {
 }
 
 /// A socket of the far end's kernel.
-fn at_far(far: &File, make: impl FnOnce() -> UdpSocket) -> UdpSocket {
+pub fn at_far(far: &File, make: impl FnOnce() -> UdpSocket) -> UdpSocket {
     let here = File::open("/proc/thread-self/ns/net").unwrap();
     enter(far);
     let socket = make();
@@ -50,7 +50,7 @@ fn at_far(far: &File, make: impl FnOnce() -> UdpSocket) -> UdpSocket {
     socket
 }
 
-fn icmp() -> UdpSocket {
+pub fn icmp() -> UdpSocket {
     net::socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::ICMP)).unwrap().into()
 }
 

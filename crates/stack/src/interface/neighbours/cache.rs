@@ -16,7 +16,7 @@ use corelane_wire::packet::ethernet::Mac;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-/// Neighbours that are known at most.
+/// Neighbours that are known at most, unless the settings say otherwise.
 pub const KNOWN_MAX: usize = 8192;
 /// Questions that wait for an answer at most.
 pub const ASKED_MAX: usize = 128;
@@ -89,8 +89,9 @@ pub(crate) enum Due {
 }
 
 /// The cache.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cache {
+    known_max: usize,
     by: BTreeMap<IpAddr, Entry>,
     /// How many of them are incomplete.
     incomplete: usize,
@@ -143,6 +144,12 @@ impl Entry {
 }
 
 impl Cache {
+    /// For so many who are known at most.
+    pub fn new(known_max: usize) -> Self {
+        let (by, due, orders) = Default::default();
+        Self { known_max, by, incomplete: 0, due, orders, ticket: 0 }
+    }
+
     /// Whether somebody is known, or asked for.
     pub fn has(&self, ip: IpAddr) -> bool {
         self.by.contains_key(&ip)
@@ -262,13 +269,13 @@ impl Cache {
     /// One more who is known. One that was used long ago makes room: of those who have never answered, if there is one, so that nobody who makes up askers takes the
     /// place of others.
     fn know(&mut self, ip: IpAddr, entry: Entry) {
-        if self.by.len() - self.incomplete >= KNOWN_MAX {
+        if self.by.len() - self.incomplete >= self.known_max {
             self.make_room();
         }
         self.orders[usize::from(entry.has_answered)].push_back((entry.used, entry.ticket, ip));
         self.by.insert(ip, entry);
         self.forget_places();
-        assert!(self.by.len() - self.incomplete <= KNOWN_MAX, "the table is bounded");
+        assert!(self.by.len() - self.incomplete <= self.known_max, "the table is bounded");
     }
 
     fn make_room(&mut self) {
@@ -291,8 +298,8 @@ impl Cache {
 
     /// Takes the places of those who are gone out of the orders, before these are more than those who are there.
     fn forget_places(&mut self) {
-        let Self { by, orders, .. } = self;
-        for order in orders.iter_mut().filter(|order| order.len() > 2 * KNOWN_MAX) {
+        let Self { by, orders, known_max, .. } = self;
+        for order in orders.iter_mut().filter(|order| order.len() > 2 * *known_max) {
             order.retain(|(_, ticket, ip)| by.get(ip).is_some_and(|entry| entry.ticket == *ticket));
         }
     }
@@ -318,7 +325,7 @@ mod tests {
     /// RFC 4861, section 7.3.3, and appendix C.
     #[test]
     fn a_neighbour_goes_through_the_states_of_the_rfc() {
-        let mut cache = Cache::default();
+        let mut cache = Cache::new(KNOWN_MAX);
         assert_eq!(cache.send(0, ip(1)), Decision::Wait { asks: true });
         cache.ask(0, ip(1));
         assert_eq!(state(&cache), Some(NeighbourState::Incomplete { tries: 1 }));
@@ -351,7 +358,7 @@ mod tests {
     /// Whatever comes and goes, places in the orders are bounded, and who is in use stays.
     #[test]
     fn who_is_in_use_stays_while_thousands_come_and_go() {
-        let mut cache = Cache::default();
+        let mut cache = Cache::new(KNOWN_MAX);
         let learn = |cache: &mut Cache, now, number: u32| {
             cache.ask(now, ip(number));
             assert_eq!(cache.hear(now, ip(number), mac(1), true), Learnt::Found(mac(1)));

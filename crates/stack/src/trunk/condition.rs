@@ -1,4 +1,4 @@
-//! Whether packets can come and go at an interface, and what was lost there.
+//! Whether packets can come and go at a port, and what was lost there.
 
 use corelane_seam::{Lost, PortState};
 
@@ -15,8 +15,6 @@ pub(crate) struct Condition {
     pub of_port: PortState,
     pub is_open: bool,
     pub lost: Lost,
-    /// The addresses are to be introduced from now on: who listens is to be told first.
-    pub has_come_up: bool,
     /// Something of it has changed since somebody asked.
     pub is_new: bool,
 }
@@ -24,7 +22,7 @@ pub(crate) struct Condition {
 impl Condition {
     pub fn new(is_first: bool) -> Self {
         let up = PortState::Up;
-        let (has_come_up, is_new, is_open) = (false, false, false);
-        Self { is_first, state: up, told: up, of_errors: up, of_port: up, is_open, lost: Lost::default(), has_come_up, is_new }
+        let (is_new, is_open) = (false, false);
+        Self { is_first, state: up, told: up, of_errors: up, of_port: up, is_open, lost: Lost::default(), is_new }
     }
 }

@@ -1,0 +1,120 @@
+//! A stack of ours as the gateway between two real wires: the kernels at their far ends ping each other, and talk to each other.
+
+use crate::node::memory;
+use crate::stack::{at_far, icmp};
+use crate::wire::run;
+use corelane_drivers::EpollDriver;
+use corelane_os::testing::network::{enter, ip, on_thread, unshared_and_quiet};
+use corelane_os::testing::skip;
+use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
+use corelane_seam::{Arena, Driver, Port, Tuning, Wait};
+use corelane_stack::{ReversePath, Settings, Stack};
+use corelane_xdp::{Ours, afxdp};
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+/// Of each wire our address, and that of the kernel at its far end.
+const OURS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 2), Ipv4Addr::new(10, 9, 1, 2)];
+const FAR: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 77), Ipv4Addr::new(10, 9, 1, 77)];
+/// Bytes of the longest packet on each.
+const MTU: [usize; 2] = [1500, 1400];
+
+/// Two wires, whose near ends are here; each far end's kernel sends by us what is not for its own network.
+fn wires() -> Result<[File; 2], String> {
+    let far = [unshared_and_quiet()?, unshared_and_quiet()?];
+    let here = unshared_and_quiet()?;
+    for (number, end) in far.iter().enumerate() {
+        let (there, mtu) = (format!("/proc/{}/fd/{}", std::process::id(), end.as_raw_fd()), MTU[number]);
+        ip(&[
+            format!("link add near{number} mtu {mtu} type veth peer name far mtu {mtu} netns {there}"),
+            format!("link set near{number} up"),
+        ])?;
+        enter(end);
+        run(&[
+            &format!("addr add {}/24 dev far", FAR[number]),
+            "link set far up",
+            &format!("route add default via {}", OURS[number]),
+        ]);
+        enter(&here);
+    }
+    Ok(far)
+}
+
+fn stack() -> Stack<EpollDriver> {
+    let open = |name: &str| -> Box<dyn Port> {
+        let queue = afxdp::open(name, &Ours::All, 1).unwrap().remove(0);
+        Box::new(queue.port(memory(), 128).unwrap())
+    };
+    let (arena, tuning) = (Arena::new(16 << 20).unwrap(), Tuning::default());
+    let below = EpollDriver::new(arena.clone(), tuning, Default::default()).unwrap();
+    let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
+    let settings = Settings::new(hasher, Table::even(Buckets::new(128).unwrap(), 1).unwrap(), (0, 1), 7)
+        .with_interface("near0")
+        .with_network(OURS[0].into(), 24)
+        .with_forwarding(ReversePath::Strict)
+        .and_interface("near1")
+        .with_network(OURS[1].into(), 24)
+        .with_forwarding(ReversePath::Strict);
+    Stack::with_ports(below, arena, tuning, vec![open("near0"), open("near1")], &settings).unwrap()
+}
+
+/// A socket whose packets routers may cut.
+fn talker(address: Ipv4Addr) -> UdpSocket {
+    let socket = UdpSocket::bind((address, 7)).unwrap();
+    set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DONT).unwrap();
+    socket
+}
+
+/// What comes to a socket of a far kernel's, and from whom.
+fn hear(stack: &mut Stack<EpollDriver>, socket: &UdpSocket) -> (Vec<u8>, IpAddr) {
+    let mut bytes = [0; 20_000];
+    for _ in 0..10_000 {
+        stack.collect(Wait::Until(stack.now() + 1_000_000), 64, &mut Vec::new());
+        if let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            return (bytes[..length].to_vec(), from.ip());
+        }
+    }
+    panic!("nothing came: {:?}", stack.counts())
+}
+
+#[test]
+fn kernels_talk_to_each_other_through_us() {
+    const NAME: &str = "gateway::kernels_talk_to_each_other_through_us";
+    on_thread(NAME, || {
+        let far = match wires() {
+            Ok(far) => far,
+            Err(why) => return skip(NAME, &why),
+        };
+        let mut stack = stack();
+        let [client, server] = [0, 1].map(|end| at_far(&far[end], || talker(FAR[end])));
+        // What the kernels leave to cards that there are not is finished on the way; and what is longer than the second wire carries is cut.
+        for length in [1, 510, 1372, 1400, 1472, 4000] {
+            let question: Vec<u8> = (0..length).map(|index| index as u8).collect();
+            client.send_to(&question, (FAR[1], 7)).unwrap();
+            assert!(hear(&mut stack, &server) == (question.clone(), FAR[0].into()), "{length}");
+            server.send_to(&question, (FAR[0], 7)).unwrap();
+            assert!(hear(&mut stack, &client) == (question, FAR[1].into()), "{length}");
+        }
+        let pings = at_far(&far[0], icmp);
+        let mut request = [8, 0, 0, 0, 0, 7, 0, 1, b'p', b'i', b'n', b'g'];
+        let sum: u32 = request.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+        request[2..4].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+        pings.send_to(&request, (FAR[1], 0)).unwrap();
+        let (reply, from) = hear(&mut stack, &pings);
+        assert_eq!((from, reply[8], reply[20], &reply[24..]), (FAR[1].into(), 63, 0, &request[4..]), "through one router");
+        // Our own address beyond is ours as well, and one hop is too few for the other kernel.
+        pings.send_to(&request, (OURS[1], 0)).unwrap();
+        let (reply, from) = hear(&mut stack, &pings);
+        assert_eq!((from, reply[20]), (OURS[1].into(), 0));
+        pings.set_ttl(1).unwrap();
+        pings.send_to(&request, (FAR[1], 0)).unwrap();
+        let (told, from) = hear(&mut stack, &pings);
+        assert_eq!((from, &told[20..22]), (OURS[0].into(), &[11, 0][..]), "it ends here");
+        let counts = *stack.counts();
+        assert_eq!(counts.dropped(), counts.of(corelane_stack::Drop::Hops), "{counts:?}");
+        assert!(counts.forwarded > 15 && counts.fragments_out > 0, "{counts:?}");
+    });
+}
