@@ -5,8 +5,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod error;
 mod facts;
+pub mod language;
+mod prefix;
 mod verdict;
 
+pub use error::{Error, Place};
 pub use facts::{Address, Direction, Facts, Family, Interface, Part, Transport};
+pub use prefix::{Prefix, Ranges};
 pub use verdict::{Decision, Reject, RuleId, Verdict};
