@@ -31,6 +31,14 @@ pub struct RuleId {
     pub(crate) generation: u32,
 }
 
+impl RuleId {
+    /// The rule's place in the counters. Another rule may have it once this one is deleted.
+    #[must_use]
+    pub const fn place(self) -> usize {
+        self.place as usize
+    }
+}
+
 /// What is to be done with a packet, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {

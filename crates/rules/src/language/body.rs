@@ -54,11 +54,11 @@ const NOT_ASKED: &[&str] = &[
 pub fn body(cursor: &mut Cursor<'_>) -> Result<(Body, Option<Keep>), Error> {
     let mut body = Body::default();
     if has_head(cursor) {
-        body.protocol = clause(cursor, |cursor| protocol(cursor))?;
-        cursor.expect("from")?;
+        body.protocol = clause(cursor, protocol)?;
+        cursor.require("from")?;
         body.source = clause(cursor, |cursor| Ok(hosts(cursor)?.map(Test::Source)))?;
         body.source_ports = port_clause(cursor, Test::SourcePorts)?;
-        cursor.expect("to")?;
+        cursor.require("to")?;
         body.destination = clause(cursor, |cursor| Ok(hosts(cursor)?.map(Test::Destination)))?;
         body.destination_ports = port_clause(cursor, Test::DestinationPorts)?;
     }
@@ -130,7 +130,7 @@ fn clause(cursor: &mut Cursor<'_>, mut one: impl FnMut(&mut Cursor<'_>) -> Resul
         if !is_block || cursor.take("}") {
             break;
         }
-        cursor.expect("or")?;
+        cursor.require("or")?;
     }
     Ok(if meets_all { Vec::new() } else { literals })
 }

@@ -252,7 +252,7 @@ fn sets(cursor: &mut Cursor<'_>) -> Result<SetChange, Error> {
     if cursor.take("move") {
         let rule = if cursor.take("rule") { Some(rule_number(cursor)?) } else { None };
         let from = if rule.is_none() { set(cursor)? } else { 0 };
-        cursor.expect("to")?;
+        cursor.require("to")?;
         let to = set(cursor)?;
         return Ok(rule.map_or(SetChange::Move(from, to), |rule| SetChange::MoveRule(rule, to)));
     }

@@ -265,11 +265,11 @@ impl fmt::Display for Body {
         head(f, &self.destination, "any")?;
         if !self.destination_ports.is_empty() {
             f.write_str(" ")?;
-            clause(f, &self.destination_ports, |f, test| option(f, test))?;
+            clause(f, &self.destination_ports, option)?;
         }
         for one in &self.options {
             f.write_str(" ")?;
-            clause(f, one, |f, test| option(f, test))?;
+            clause(f, one, option)?;
         }
         Ok(())
     }
@@ -361,6 +361,13 @@ fn ranges(f: &mut fmt::Formatter<'_>, list: &[(u16, u16)]) -> fmt::Result {
         if first == last { first.fmt(f)? } else { write!(f, "{first}-{last}")? }
     }
     Ok(())
+}
+
+/// As among the options.
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        option(f, self)
+    }
 }
 
 impl fmt::Display for Hosts {

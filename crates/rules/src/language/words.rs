@@ -91,7 +91,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes this word, which must be there.
-    pub fn expect(&mut self, word: &str) -> Result<(), Error> {
+    pub fn require(&mut self, word: &str) -> Result<(), Error> {
         if self.take(word) {
             return Ok(());
         }
