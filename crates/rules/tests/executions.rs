@@ -1,4 +1,5 @@
 //! The three executions give the same verdicts, counters, lines and states, for rules and packets drawn from a seed.
+#![allow(clippy::unwrap_used)] // all of this is tests
 
 mod drawn;
 

@@ -51,7 +51,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/confine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
     ("crates/drivers", &["crates/os", "crates/seam"]),
-    ("crates/xdp", &["crates/select", "crates/os", "crates/seam", "crates/wire", "crates/rss"]),
+    ("crates/xdp", &["crates/select", "crates/os", "crates/seam", "crates/wire", "crates/rss", "crates/rules"]),
     ("crates/sim", &["crates/seam", "crates/rss"]),
     ("crates/watch", &["crates/os"]),
     ("crates/lane", &["crates/seam", "crates/watch"]),
