@@ -1,11 +1,8 @@
 //! The gateway of the post: 40 VLANs with four rules each that count.
-#![allow(clippy::unwrap_used)] // all of this is tests
 
-mod gateway;
-
+use crate::gateway::{VLANS, jumping, written};
 use corelane_rules::language::import;
 use corelane_rules::{Count, Direction, Execution, Facts, Interface, Limits, Records, Rules};
-use gateway::{VLANS, jumping, written};
 
 fn compiled(script: &str, execution: Execution) -> corelane_rules::RuleSet {
     let mut rules = Rules::new(true, Limits::default());
