@@ -46,6 +46,7 @@ mod posted;
 mod pressure;
 mod receiving;
 mod ring;
+pub mod ruled;
 mod share;
 mod socket;
 pub mod tap;

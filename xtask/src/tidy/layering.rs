@@ -28,6 +28,7 @@ const BELOW_FACADE: &[&str] = &[
     "crates/seam",
     "crates/wire",
     "crates/rss",
+    "crates/rules",
 ];
 
 /// What a user of the project needs: the facade, and, to speak a protocol, its bytes, which depend on nothing.
@@ -38,6 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/testkit", &[]),
     ("crates/rss", &[]),
     ("crates/wire", &[]),
+    ("crates/rules", &[]),
     ("crates/seam", &["crates/rss"]),
     ("crates/os", &["crates/rss", "crates/seam"]),
     ("crates/channel", &["crates/os"]),
@@ -49,7 +51,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/confine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
     ("crates/drivers", &["crates/os", "crates/seam"]),
-    ("crates/xdp", &["crates/select", "crates/os", "crates/seam", "crates/wire", "crates/rss"]),
+    ("crates/xdp", &["crates/select", "crates/os", "crates/seam", "crates/wire", "crates/rss", "crates/rules"]),
     ("crates/sim", &["crates/seam", "crates/rss"]),
     ("crates/watch", &["crates/os"]),
     ("crates/lane", &["crates/seam", "crates/watch"]),
@@ -125,6 +127,7 @@ const DATA_PATH: &[&str] = &[
     "crates/stack",
     "crates/sim",
     "crates/rss",
+    "crates/rules",
     "crates/wire",
     "services/*",
 ];
