@@ -55,7 +55,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub const ROOT: Self = Self { prefixes: 0, children: 0, values_at: 0, nodes_at: 0, path: 0, depth: ROOT_DEPTH as i8, skipped: 0 };
+    pub const ROOT: Self =
+        Self { prefixes: 0, children: 0, values_at: 0, nodes_at: 0, path: 0, depth: ROOT_DEPTH as i8, skipped: 0 };
 
     /// An empty node on the way of an address, at `wanted` or as near as can be, to hang from one at `from`. What leads to the shortcuts is whole.
     pub fn on_way<A: Address>(address: A, from: i16, wanted: i16) -> Self {

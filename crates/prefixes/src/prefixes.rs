@@ -283,7 +283,9 @@ impl<A: Address> Prefixes<A> {
             self.note_moved(address, node.depth());
         }
         let node = *self.node(last);
-        if node.is_way() && let Some(joined) = node.joined(*self.nodes.get(node.nodes_at)) {
+        if node.is_way()
+            && let Some(joined) = node.joined(*self.nodes.get(node.nodes_at))
+        {
             self.nodes.remove(node.nodes_at, 1, 0);
             *self.node_mut(last) = joined;
         }

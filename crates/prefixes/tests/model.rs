@@ -132,7 +132,8 @@ fn what_is_no_prefix_is_refused_with_words() {
     let host = error("10.0.0.1/24");
     assert_eq!(host.to_string(), "10.0.0.1/24 is a host in a network: the network is 10.0.0.0/24");
     assert_eq!(error("10.0.0.0/33"), Error::Length { got: 33, most: 32 });
-    for text in ["", "/", "10.0.0.0/", "10.0.0.0/+8", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0/8", "2001:db8::/32", "10.0.0.0/256"] {
+    for text in ["", "/", "10.0.0.0/", "10.0.0.0/+8", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0/8", "2001:db8::/32", "10.0.0.0/256"]
+    {
         assert_eq!(error(text), Error::Text { got: text.into() });
     }
     assert!(matches!(error(&"9".repeat(1000)), Error::Text { got } if got.len() == 64));
