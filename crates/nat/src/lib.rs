@@ -25,7 +25,7 @@
 //! let table = Table::even(Buckets::DEFAULT, 4)?;
 //! let settings = Settings::new([192, 0, 2, 1].into()).for_lane(2, 4);
 //! let mut secret = 0_u64; // of real randomness
-//! let mut nat = Nat::new(&settings, hasher, || { secret += 0x9e37_79b9_7f4a_7c15; secret })?;
+//! let mut nat = Nat::new(&settings, hasher, || { secret = secret.wrapping_add(0x9e37_79b9_7f4a_7c15); secret })?;
 //! // `memory` holds a packet from 10.0.0.5, port 4000.
 //! let verdict = nat.outgoing(0, &mut memory, |flow| table.lane_of(flow) == 2);
 //! assert_eq!((verdict, &memory[12..16]), (Verdict::Translated, &[192, 0, 2, 1][..]));
@@ -47,4 +47,4 @@ mod translate;
 mod wheel;
 
 pub use settings::{EXTERNALS_MAX, Error, FORWARDS_MAX, Forward, Mapping, SESSIONS_MAX, Settings, TIMEOUT_MAX, Timeouts};
-pub use translate::{Cause, Counts, Nat, Verdict};
+pub use translate::{Cause, Counts, Looked, Nat, Verdict};

@@ -35,11 +35,11 @@ pub(crate) struct Parts {
     pub destination: End,
     pub flags: Flags,
     /// Where the network's header begins.
-    pub network_at: usize,
+    pub network_at: u16,
     /// Where the transport's header begins.
-    pub transport_at: usize,
+    pub transport_at: u16,
     /// Where its checksum is; none if it has none, or that was cut off.
-    pub checksum_at: Option<usize>,
+    pub checksum_at: Option<u16>,
     /// Whether it is an echo's answer, whose identifier is the destination's.
     pub is_reply: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) enum Packet {
     /// Of a flow.
     Flow(Parts),
     /// An error about a packet of a flow: who gets it, where its own message begins, and the packet.
-    Error { destination: Ipv4Addr, message_at: usize, inner: Parts },
+    Error { destination: Ipv4Addr, message_at: u16, inner: Parts },
 }
 
 impl Packet {
@@ -67,8 +67,8 @@ impl Packet {
             return parts(&view, 0, false).map(Self::Flow);
         }
         let (_, destination) = ends(&view);
-        let message_at = view.header_bytes();
-        let inner_at = message_at + SHORT_BYTES;
+        let message_at = view.header_bytes() as u16;
+        let inner_at = message_at + SHORT_BYTES as u16;
         let inner = view.payload().get(SHORT_BYTES..).ok_or(Unfit::Malformed)?;
         // Of the packet in question only the beginning is there.
         let inner = ipv4::View::of_front(inner, usize::from(u16::MAX)).map_err(|_| Unfit::Malformed)?;
@@ -86,10 +86,10 @@ fn ends(view: &ipv4::View<'_>) -> (Ipv4Addr, Ipv4Addr) {
 
 /// The parts of the packet that begins at `at` of all bytes. Of a quoted one, the first eight bytes of its transport are enough.
 #[inline]
-fn parts(view: &ipv4::View<'_>, at: usize, is_quoted: bool) -> Result<Parts, Unfit> {
+fn parts(view: &ipv4::View<'_>, at: u16, is_quoted: bool) -> Result<Parts, Unfit> {
     let carried = view.payload();
     let (class, needed, checksum) = match view.protocol() {
-        IpProtocol::TCP => (Class::Tcp, TCP_BYTES, 16),
+        IpProtocol::TCP => (Class::Tcp, TCP_BYTES, 16_u16),
         IpProtocol::UDP => (Class::Udp, SHORT_BYTES, 6),
         IpProtocol::ICMP => (Class::Echo, SHORT_BYTES, 2),
         _ => return Err(Unfit::Protocol),
@@ -104,8 +104,9 @@ fn parts(view: &ipv4::View<'_>, at: usize, is_quoted: bool) -> Result<Parts, Unf
         (Class::Echo, _) => return Err(Unfit::Protocol),
         _ => (word(0), word(2)),
     };
-    let transport_at = at + view.header_bytes();
-    let has_checksum = carried.len() >= checksum + 2 && (class != Class::Udp || word(6) != 0);
+    // Of headers of 60 bytes, all of this is near the beginning.
+    let transport_at = at + view.header_bytes() as u16;
+    let has_checksum = carried.len() >= usize::from(checksum) + 2 && (class != Class::Udp || word(6) != 0);
     let (source, destination) = ends(view);
     Ok(Parts {
         class,

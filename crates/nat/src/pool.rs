@@ -38,6 +38,8 @@ pub(crate) struct Grant {
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     externals: Vec<Ipv4Addr>,
+    /// The same in order, each with its number.
+    numbers: Vec<(Ipv4Addr, u8)>,
     /// The first port of all lanes, the lane's own first, and how many each lane has: an even number.
     all_first: u16,
     first: u16,
@@ -54,9 +56,12 @@ impl Pool {
     pub fn new(settings: &Settings) -> Self {
         let (lane, lanes) = settings.lane;
         let each = settings.ports.clone().count() / lanes / 2 * 2;
+        let mut numbers: Vec<(Ipv4Addr, u8)> = settings.externals.iter().copied().zip(0..=u8::MAX).collect();
+        numbers.sort_unstable();
         let words = settings.externals.len() * Class::COUNT * each.div_ceil(64);
         Self {
             externals: settings.externals.clone(),
+            numbers,
             all_first: *settings.ports.start(),
             first: settings.ports.start() + (lane * each) as u16,
             // reason: there are 65,535 ports from 1 on, and each is an even number.
@@ -74,7 +79,7 @@ impl Pool {
 
     /// The number of an external address.
     pub fn number_of(&self, address: Ipv4Addr) -> Option<u8> {
-        self.externals.iter().position(|external| *external == address).map(|number| number as u8)
+        self.numbers.binary_search_by_key(&address, |(external, _)| *external).ok().map(|at| self.numbers[at].1)
     }
 
     /// The lane whose port that is.

@@ -36,13 +36,12 @@ fn set(bytes: &mut [u8], at: usize, word: u16) -> Change {
     Change { before: Sum::ZERO.and_word(before), after: Sum::ZERO.and_word(word) }
 }
 
-/// Sets the address on one side of the header at `network_at`, whose checksum follows; that change is not among those told.
-pub(crate) fn set_address(bytes: &mut [u8], network_at: usize, side: Side, address: Ipv4Addr) -> Change {
+/// Sets the address on one side of the header at `network_at`. Says what has changed, and how the header's checksum has, which follows.
+pub(crate) fn set_address(bytes: &mut [u8], network_at: usize, side: Side, address: Ipv4Addr) -> (Change, Change) {
     let at = network_at + if side == Side::Source { 12 } else { 16 };
     let [a, b, c, d] = address.octets();
     let change = set(bytes, at, u16::from_be_bytes([a, b])).and(set(bytes, at + 2, u16::from_be_bytes([c, d])));
-    follow(bytes, network_at + 10, change);
-    change
+    (change, follow(bytes, network_at + 10, change))
 }
 
 /// A checksum follows what it covers. Says how it has changed itself.
@@ -53,20 +52,17 @@ fn follow(bytes: &mut [u8], at: usize, change: Change) -> Change {
 
 /// Sets one end of a packet, and its checksums. Says what has changed behind the network's header, and in that.
 pub(crate) fn set_end(bytes: &mut [u8], parts: &Parts, side: Side, (address, port): End) -> Change {
-    let checksum_before = u16::from_be_bytes([bytes[parts.network_at + 10], bytes[parts.network_at + 11]]);
-    let addresses = set_address(bytes, parts.network_at, side, address);
-    let checksum_after = u16::from_be_bytes([bytes[parts.network_at + 10], bytes[parts.network_at + 11]]);
-    let header = Change { before: Sum::ZERO.and_word(checksum_before), after: Sum::ZERO.and_word(checksum_after) };
+    let (addresses, header) = set_address(bytes, parts.network_at.into(), side, address);
     let port_at = match (parts.class, side) {
         (Class::Echo, _) => 4,
         (_, Side::Source) => 0,
         (_, Side::Destination) => 2,
     };
-    let ports = set(bytes, parts.transport_at + port_at, port);
+    let ports = set(bytes, usize::from(parts.transport_at) + port_at, port);
     // ICMP has no pseudo header.
     let covered = if parts.class == Class::Echo { ports } else { ports.and(addresses) };
     let mut checksum = Change::NONE;
-    if let Some(at) = parts.checksum_at {
+    if let Some(at) = parts.checksum_at.map(usize::from) {
         checksum = follow(bytes, at, covered);
         if parts.class == Class::Udp && bytes[at..at + 2] == [0, 0] {
             // 0 would say that there is none (RFC 768).
@@ -78,6 +74,6 @@ pub(crate) fn set_end(bytes: &mut [u8], parts: &Parts, side: Side, (address, por
 }
 
 /// The checksum of an error follows what has changed in the packet that it quotes.
-pub(crate) fn follow_quoted(bytes: &mut [u8], message_at: usize, change: Change) {
-    follow(bytes, message_at + 2, change);
+pub(crate) fn follow_quoted(bytes: &mut [u8], message_at: u16, change: Change) {
+    follow(bytes, usize::from(message_at) + 2, change);
 }

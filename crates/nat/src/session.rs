@@ -143,6 +143,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// No class and no phase is all ones.
+    const ENDED: u8 = u8::MAX;
+
     /// A new session of that flow, with that external address and port.
     pub const fn new(key: &Key, (external, port): (u8, u16), now: u32) -> Self {
         let Key { class, local, local_port, remote, remote_port, .. } = *key;
@@ -159,6 +162,16 @@ impl Session {
             next: NONE,
             before: NONE,
         }
+    }
+
+    /// One that has ended, and the next of those.
+    pub const fn ended(next: u32) -> Self {
+        let nobody = Key { way: Way::Out, class: Class::Udp, local: 0, local_port: 0, remote: 0, remote_port: 0 };
+        Self { next, kind: Self::ENDED, ..Self::new(&nobody, (0, 0), 0) }
+    }
+
+    pub const fn is_live(&self) -> bool {
+        self.kind != Self::ENDED
     }
 
     pub const fn class(&self) -> Class {

@@ -70,12 +70,18 @@ impl Sessions {
         self.free ^ self.live as u32
     }
 
-    /// The session that a packet belongs to. One whose time is over is none, whether or not it was taken out yet.
+    /// The session of a key; its time may be over.
     #[inline]
-    pub fn find(&self, key: &Key, now: u32) -> Option<u32> {
+    pub fn find(&self, key: &Key) -> Option<u32> {
         let is_meant = |number: u32| self.sessions[number as usize].key(key.way) == *key;
-        let number = self.index.find(self.secret.hash(&key.words()), key.way as u32, is_meant)?;
-        (self.sessions[number as usize].end(&self.timeouts) > now).then_some(number)
+        self.index.find(self.secret.hash(&key.words()), key.way as u32, is_meant)
+    }
+
+    /// Whether that is, now as well, the session that packets of a key belong to.
+    #[inline]
+    pub fn is_of(&self, number: u32, key: &Key, now: u32) -> bool {
+        let session = &self.sessions[number as usize];
+        session.is_live() && session.key(key.way) == *key && session.end(&self.timeouts) > now
     }
 
     /// A session has a packet.
@@ -122,14 +128,11 @@ impl Sessions {
         number
     }
 
-    /// Takes one out whose key was found again after its time.
-    pub fn take_ended(&mut self, key: &Key, now: u32) -> Option<Session> {
-        let is_meant = |number: u32| self.sessions[number as usize].key(key.way) == *key;
-        let number = self.index.find(self.secret.hash(&key.words()), key.way as u32, is_meant)?;
-        (self.sessions[number as usize].end(&self.timeouts) <= now).then(|| {
-            self.wheel.remove(&mut self.sessions, number);
-            self.remove(number)
-        })
+    /// Takes the session of a key out whose time is over.
+    pub fn take_ended(&mut self, key: &Key) -> Option<Session> {
+        let number = self.find(key)?;
+        self.wheel.remove(&mut self.sessions, number);
+        Some(self.remove(number))
     }
 
     /// Whether any may have to be looked at.
@@ -167,7 +170,7 @@ impl Sessions {
             };
             self.index.remove(self.secret.hash(&session.key(way).words()), number, way as u32, hash_of);
         }
-        self.sessions[number as usize].next = self.free;
+        self.sessions[number as usize] = Session::ended(self.free);
         self.free = number;
         self.live -= 1;
         let count = self.by_source.get_mut(&session.inside);
