@@ -26,6 +26,14 @@ impl Index {
         (hash >> 32) as u32 >> self.bits << self.bits | (number + 1) << 1 | way
     }
 
+    /// The number of the session whose entry is the first that is looked at, if there is one: likely the one that is meant. It is of use for who wants both
+    /// in the cache before they are needed.
+    #[inline]
+    pub fn likely(&self, hash: u64) -> u32 {
+        let entry = self.entries[self.home(hash)];
+        ((entry & ((1 << self.bits) - 1)) >> 1).wrapping_sub(1)
+    }
+
     /// The number of the session that has a key of that hash and is the one that is meant.
     #[inline]
     pub fn find(&self, hash: u64, way: u32, mut is_meant: impl FnMut(u32) -> bool) -> Option<u32> {

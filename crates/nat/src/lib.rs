@@ -47,4 +47,4 @@ mod translate;
 mod wheel;
 
 pub use settings::{EXTERNALS_MAX, Error, FORWARDS_MAX, Forward, Mapping, SESSIONS_MAX, Settings, TIMEOUT_MAX, Timeouts};
-pub use translate::{Cause, Counts, Looked, Nat, Verdict};
+pub use translate::{Cause, Counts, Nat, Verdict};

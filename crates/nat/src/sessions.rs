@@ -70,11 +70,31 @@ impl Sessions {
         self.free ^ self.live as u32
     }
 
+    #[inline]
+    pub fn hash(&self, key: &Key) -> u64 {
+        self.secret.hash(&key.words())
+    }
+
+    /// Brings what look-ups with these hashes need into the cache. Both loops are as short as can be: a processor then has many rounds of each under way, and
+    /// waits for all of their memory at once.
+    pub fn touch<const N: usize>(&self, hashes: &[u64; N]) {
+        let numbers = hashes.map(|hash| self.index.likely(hash));
+        let used = numbers.map(|number| self.sessions.get(number as usize).map_or(0, |session| session.used));
+        // Only that they are read counts.
+        std::hint::black_box(used);
+    }
+
     /// The session of a key; its time may be over.
     #[inline]
     pub fn find(&self, key: &Key) -> Option<u32> {
+        self.find_hashed(key, self.secret.hash(&key.words()))
+    }
+
+    /// The same with the key's hash.
+    #[inline]
+    pub fn find_hashed(&self, key: &Key, hash: u64) -> Option<u32> {
         let is_meant = |number: u32| self.sessions[number as usize].key(key.way) == *key;
-        self.index.find(self.secret.hash(&key.words()), key.way as u32, is_meant)
+        self.index.find(hash, key.way as u32, is_meant)
     }
 
     /// Whether that is, now as well, the session that packets of a key belong to.

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// Sessions and seconds that are looked at with a packet, at most: as many as can come with one, and some more.
 const STEPS_EACH: usize = 4;
 
+/// Packets that are looked at before the first of them is translated, at most.
+const AHEAD: usize = 64;
+
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -74,9 +77,18 @@ pub struct Counts {
 
 /// What was found of a packet before its turn came.
 #[derive(Clone, Copy, Debug)]
-pub struct Looked {
+struct Looked {
     read: Result<Packet, Unfit>,
     number: Option<u32>,
+}
+
+impl Looked {
+    const fn parts(&self) -> Option<&Parts> {
+        match &self.read {
+            Ok(Packet::Flow(parts)) => Some(parts),
+            _ => None,
+        }
+    }
 }
 
 /// The translation of a lane.
@@ -144,45 +156,64 @@ impl Nat {
     /// Translates the source of a packet that leaves by an external interface, its IP header in front. `now` is in nanoseconds of a clock that does not go back;
     /// `is_home` says of a flow that comes in whether this lane gets it. What an inside host sends to an external address comes back inside (RFC 4787, REQ-9).
     pub fn outgoing(&mut self, now: u64, packet: &mut [u8], is_home: impl Fn(FlowId) -> bool) -> Verdict {
-        let looked = self.look_outgoing(packet);
-        self.outgoing_looked(now, packet, &looked, is_home)
+        let looked = Looked { read: Packet::read(packet), number: None };
+        self.packet_out(seconds(now), packet, &looked, is_home)
     }
 
     /// Translates the destination of a packet that has come by an external interface, its IP header in front. `now` as for [`Nat::outgoing`].
     pub fn incoming(&mut self, now: u64, packet: &mut [u8]) -> Verdict {
-        let looked = self.look_incoming(packet);
-        self.incoming_looked(now, packet, &looked)
+        let looked = Looked { read: Packet::read(packet), number: None };
+        self.packet_in(seconds(now), packet, &looked)
     }
 
-    /// The first half of [`Nat::outgoing`]. A lane that looks at all packets of a batch first does not wait for memory with each: with many sessions that takes
-    /// half of the time.
-    #[must_use]
-    #[inline]
-    pub fn look_outgoing(&self, packet: &[u8]) -> Looked {
-        let read = Packet::read(packet);
-        let number = match &read {
-            Ok(Packet::Flow(parts)) => self.sessions.find(&out_key(parts)),
-            _ => None,
-        };
-        Looked { read, number }
-    }
-
-    /// The same of [`Nat::incoming`].
-    #[must_use]
-    #[inline]
-    pub fn look_incoming(&self, packet: &[u8]) -> Looked {
-        let read = Packet::read(packet);
-        let number = match &read {
-            Ok(Packet::Flow(parts)) => self.in_key(parts).and_then(|key| self.sessions.find(&key)),
-            _ => None,
-        };
-        Looked { read, number }
-    }
-
-    /// The second half of [`Nat::outgoing`], for the same packet, whatever was translated in between.
-    #[inline]
-    pub fn outgoing_looked(&mut self, now: u64, packet: &mut [u8], looked: &Looked, is_home: impl Fn(FlowId) -> bool) -> Verdict {
+    /// The same as [`Nat::outgoing`] for each of these packets in their order; `done` is told of each by its place. With many sessions it costs half: what is
+    /// needed of memory for one packet comes while others are looked at.
+    pub fn outgoing_all(
+        &mut self,
+        now: u64,
+        packets: &mut [&mut [u8]],
+        is_home: impl Fn(FlowId) -> bool,
+        mut done: impl FnMut(usize, Verdict),
+    ) {
         let now = seconds(now);
+        for (chunk, first) in packets.chunks_mut(AHEAD).zip((0..).step_by(AHEAD)) {
+            let looked = self.look_ahead(chunk, |_, parts| Some(out_key(parts)));
+            for ((packet, looked), place) in chunk.iter_mut().zip(&looked).zip(first..) {
+                done(place, self.packet_out(now, packet, looked, &is_home));
+            }
+        }
+    }
+
+    /// The same as [`Nat::incoming`], likewise.
+    pub fn incoming_all(&mut self, now: u64, packets: &mut [&mut [u8]], mut done: impl FnMut(usize, Verdict)) {
+        let now = seconds(now);
+        for (chunk, first) in packets.chunks_mut(AHEAD).zip((0..).step_by(AHEAD)) {
+            let looked = self.look_ahead(chunk, Self::in_key);
+            for ((packet, looked), place) in chunk.iter_mut().zip(&looked).zip(first..) {
+                done(place, self.packet_in(now, packet, looked));
+            }
+        }
+    }
+
+    /// Reads packets, then looks for their sessions.
+    fn look_ahead(&self, packets: &[&mut [u8]], key: impl Fn(&Self, &Parts) -> Option<Key>) -> [Looked; AHEAD] {
+        let mut all = [Looked { read: Err(Unfit::Malformed), number: None }; AHEAD];
+        let mut hashes = [0; AHEAD];
+        for ((looked, hash), packet) in all.iter_mut().zip(&mut hashes).zip(packets) {
+            looked.read = Packet::read(packet);
+            let key = looked.parts().and_then(|parts| key(self, parts));
+            *hash = key.map_or(0, |key| self.sessions.hash(&key));
+        }
+        self.sessions.touch(&hashes);
+        for (looked, hash) in all.iter_mut().zip(hashes) {
+            let key = looked.parts().and_then(|parts| key(self, parts));
+            looked.number = key.and_then(|key| self.sessions.find_hashed(&key, hash));
+        }
+        all
+    }
+
+    #[inline]
+    fn packet_out(&mut self, now: u32, packet: &mut [u8], looked: &Looked, is_home: impl Fn(FlowId) -> bool) -> Verdict {
         self.expire_some(now, STEPS_EACH);
         let verdict = match &looked.read {
             Ok(Packet::Flow(parts)) => self.flow_out(now, packet, (parts, looked.number), is_home),
@@ -192,14 +223,14 @@ impl Nat {
         self.count(verdict)
     }
 
-    /// The second half of [`Nat::incoming`], for the same packet, whatever was translated in between.
     #[inline]
-    pub fn incoming_looked(&mut self, now: u64, packet: &mut [u8], looked: &Looked) -> Verdict {
-        let now = seconds(now);
+    fn packet_in(&mut self, now: u32, packet: &mut [u8], looked: &Looked) -> Verdict {
         self.expire_some(now, STEPS_EACH);
         let verdict = match &looked.read {
             Ok(Packet::Flow(parts)) => self.flow_in(now, packet, (parts, looked.number)),
-            Ok(Packet::Error { destination, message_at, inner }) => self.error_in(now, packet, (*destination, *message_at), inner),
+            Ok(Packet::Error { destination, message_at, inner }) => {
+                self.error_in(now, packet, (*destination, *message_at), inner)
+            }
             // It may be for the gateway itself.
             Err(_) => Verdict::Untouched,
         };

@@ -1,7 +1,8 @@
 //! All prefixes of a table, in order.
 
 use crate::node::Node;
-use crate::{Address, Prefix, Prefixes};
+use crate::tree::Tree;
+use crate::{Address, Prefix};
 
 /// Places of a node's prefixes (1 to 63) and paths (64 to 127) in their order: each before those within it.
 const ORDER: [u8; 127] = {
@@ -35,14 +36,14 @@ struct Visit<A> {
 /// The prefixes of a table with their values, as [`Prefix`] orders them. The table cannot change meanwhile.
 #[derive(Clone, Debug)]
 pub struct Iter<'a, A: Address> {
-    table: &'a Prefixes<A>,
+    tree: &'a Tree,
     /// From the root down: as many as an address has sixes of bits, at most.
     visits: Vec<Visit<A>>,
 }
 
 impl<'a, A: Address> Iter<'a, A> {
-    pub(crate) fn new(table: &'a Prefixes<A>, root: Node) -> Self {
-        Self { table, visits: vec![Visit { node: root, path: A::zero(), next: 0 }] }
+    pub(crate) fn new(tree: &'a Tree, root: Node) -> Self {
+        Self { tree, visits: vec![Visit { node: root, path: A::zero(), next: 0 }] }
     }
 }
 
@@ -62,23 +63,14 @@ impl<A: Address> Iterator for Iter<'_, A> {
             let (place, length) = (u32::from(place), place.ilog2());
             let six = ((place - (1 << length)) as usize) << (6 - length);
             if length < 6 && node.has_prefix(place) {
-                let value = self.table.value(&node, place);
+                let value = self.tree.value(&node, place);
                 return Some((Prefix::of_table(path.with_six(depth, six), (depth + length as i16) as u8), value));
             }
             if length == 6 && node.has_child(six) {
-                let below = *self.table.below(&node, six);
+                let below = *self.tree.below(&node, six);
                 self.visits.push(Visit { node: below, path: below.with_skipped(path.with_six(depth, six)), next: 0 });
             }
         }
-    }
-}
-
-impl<'a, A: Address> IntoIterator for &'a Prefixes<A> {
-    type Item = (Prefix<A>, u32);
-    type IntoIter = Iter<'a, A>;
-
-    fn into_iter(self) -> Iter<'a, A> {
-        self.iter()
     }
 }
 

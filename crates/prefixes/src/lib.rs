@@ -23,6 +23,7 @@ mod iter;
 mod node;
 mod prefix;
 mod prefixes;
+mod tree;
 
 pub use address::Address;
 pub use error::Error;

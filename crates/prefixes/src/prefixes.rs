@@ -1,14 +1,14 @@
 //! The table.
 
-use crate::blocks::Blocks;
 use crate::node::{Node, ROOT_DEPTH, SHORTCUT_DEPTH, STRIDE, place};
+use crate::tree::Tree;
 use crate::{Address, Error, Iter, Prefix};
 
 /// Prefixes of a table at most, unless another bound is set: twice what the Internet has.
 pub const PREFIXES_MAX: usize = 2_000_000;
 
 /// Nodes from the root down, at most: of IPv6.
-const LEVELS_MAX: usize = 1 + (128 + 5) / 6;
+const LEVELS_MAX: usize = 1 + 128_usize.div_ceil(6);
 
 /// Names the root, which lies in the table itself.
 const ROOT: u32 = u32::MAX;
@@ -26,8 +26,7 @@ const MANY: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct Prefixes<A: Address> {
     root: Node,
-    nodes: Blocks<Node, 512>,
-    values: Blocks<u32, 2048>,
+    tree: Tree,
     /// The node at [`SHORTCUT_DEPTH`] for each beginning of an address; empty while prefixes are few.
     shortcuts: Vec<u32>,
     length: usize,
@@ -51,15 +50,7 @@ impl<A: Address> Prefixes<A> {
     /// A table of at most `most` prefixes. Memory is taken as they come.
     #[must_use]
     pub const fn with_bound(most: usize) -> Self {
-        Self {
-            root: Node::ROOT,
-            nodes: Blocks::new(),
-            values: Blocks::new(),
-            shortcuts: Vec::new(),
-            length: 0,
-            most,
-            family: std::marker::PhantomData,
-        }
+        Self { root: Node::ROOT, tree: Tree::new(), shortcuts: Vec::new(), length: 0, most, family: std::marker::PhantomData }
     }
 
     /// How many prefixes there are.
@@ -83,7 +74,7 @@ impl<A: Address> Prefixes<A> {
     /// Bytes of memory that the table holds. What a removed prefix has used is kept for others.
     #[must_use]
     pub const fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.nodes.bytes() + self.values.bytes() + self.shortcuts.capacity() * size_of::<u32>()
+        size_of::<Self>() + self.tree.bytes() + self.shortcuts.capacity() * size_of::<u32>()
     }
 
     /// The longest prefix that an address begins with: its length and its value.
@@ -92,11 +83,11 @@ impl<A: Address> Prefixes<A> {
     pub fn find(&self, address: A) -> Option<(u8, u32)> {
         let best = match self.shortcuts.get(address.first_13()) {
             Some(&NOWHERE) | None => None,
-            Some(&shortcut) => self.best(address, self.nodes.get(shortcut)),
+            Some(&shortcut) => self.best(address, self.tree.nodes.get(shortcut)),
         };
         let Best { node, covering } = best.or_else(|| self.best(address, &self.root))?;
         let longest = covering.ilog2();
-        Some(((node.depth() + longest.ilog2() as i16) as u8, self.value(node, longest)))
+        Some(((node.depth() + longest.ilog2() as i16) as u8, self.tree.value(node, longest)))
     }
 
     /// The value of exactly that prefix.
@@ -104,13 +95,13 @@ impl<A: Address> Prefixes<A> {
     pub fn get(&self, prefix: &Prefix<A>) -> Option<u32> {
         let (depth, place) = home(prefix);
         let node = self.node(self.path(prefix.address(), depth)?.last());
-        node.has_prefix(place).then(|| self.value(node, place))
+        node.has_prefix(place).then(|| self.tree.value(node, place))
     }
 
     /// All prefixes with their values, in order.
     #[must_use]
     pub fn iter(&self) -> Iter<'_, A> {
-        Iter::new(self, self.root)
+        Iter::new(&self.tree, self.root)
     }
 
     /// Gives a prefix a value; says which it had.
@@ -125,10 +116,10 @@ impl<A: Address> Prefixes<A> {
         let at = self.reach(prefix.address(), depth);
         let node = *self.node(at);
         if node.has_prefix(place) {
-            let before = self.value(&node, place);
+            let before = self.tree.value(&node, place);
             match node.prefixes.is_power_of_two() {
                 true => self.node_mut(at).values_at = value,
-                false => *self.values.get_mut(node.values_at + node.value_rank(place)) = value,
+                false => *self.tree.values.get_mut(node.values_at + node.value_rank(place)) = value,
             }
             return Ok(Some(before));
         }
@@ -136,10 +127,10 @@ impl<A: Address> Prefixes<A> {
         let values_at = match node.prefixes.count_ones() as usize {
             0 => value,
             1 => {
-                let alone = self.values.insert(0, 0, 0, node.values_at);
-                self.values.insert(alone, 1, rank, value)
+                let alone = self.tree.values.insert(0, 0, 0, node.values_at);
+                self.tree.values.insert(alone, 1, rank, value)
             }
-            many => self.values.insert(node.values_at, many, rank, value),
+            many => self.tree.values.insert(node.values_at, many, rank, value),
         };
         self.node_mut(at).toggle_prefix(place, values_at);
         self.length += 1;
@@ -158,16 +149,16 @@ impl<A: Address> Prefixes<A> {
         if !node.has_prefix(place) {
             return None;
         }
-        let (value, rank) = (self.value(&node, place), node.value_rank(place) as usize);
+        let (value, rank) = (self.tree.value(&node, place), node.value_rank(place) as usize);
         let values_at = match node.prefixes.count_ones() as usize {
             1 => 0,
             2 => {
-                let alone = self.values.remove(node.values_at, 2, rank);
-                let left = *self.values.get(alone);
-                self.values.remove(alone, 1, 0);
+                let alone = self.tree.values.remove(node.values_at, 2, rank);
+                let left = *self.tree.values.get(alone);
+                self.tree.values.remove(alone, 1, 0);
                 left
             }
-            many => self.values.remove(node.values_at, many, rank),
+            many => self.tree.values.remove(node.values_at, many, rank),
         };
         self.node_mut(at).toggle_prefix(place, values_at);
         self.length -= 1;
@@ -176,21 +167,6 @@ impl<A: Address> Prefixes<A> {
             self.shortcuts = Vec::new();
         }
         Some(value)
-    }
-
-    /// The value of a prefix of a node.
-    #[inline]
-    pub(crate) fn value(&self, node: &Node, place: u32) -> u32 {
-        match node.prefixes.is_power_of_two() {
-            true => node.values_at,
-            false => *self.values.get(node.values_at + node.value_rank(place)),
-        }
-    }
-
-    /// The node below another, where its path goes on.
-    #[inline]
-    pub(crate) fn below(&self, node: &Node, six: usize) -> &Node {
-        self.nodes.get(node.nodes_at + node.node_rank(six))
     }
 
     /// The longest prefix from a node downwards.
@@ -206,7 +182,7 @@ impl<A: Address> Prefixes<A> {
             if !node.has_child(six) {
                 break;
             }
-            node = self.below(node, six);
+            node = self.tree.below(node, six);
         }
         best
     }
@@ -233,7 +209,7 @@ impl<A: Address> Prefixes<A> {
         loop {
             if let Some(parts_at) = self.node(at).parts_at(address, to) {
                 let (above, below, six) = self.node(at).parted(parts_at);
-                let nodes_at = self.nodes.insert(0, 0, 0, below);
+                let nodes_at = self.tree.nodes.insert(0, 0, 0, below);
                 *self.node_mut(at) = above;
                 self.node_mut(at).toggle_child(six, nodes_at);
             }
@@ -253,17 +229,17 @@ impl<A: Address> Prefixes<A> {
     }
 
     fn node(&self, at: u32) -> &Node {
-        if at == ROOT { &self.root } else { self.nodes.get(at) }
+        if at == ROOT { &self.root } else { self.tree.nodes.get(at) }
     }
 
     fn node_mut(&mut self, at: u32) -> &mut Node {
-        if at == ROOT { &mut self.root } else { self.nodes.get_mut(at) }
+        if at == ROOT { &mut self.root } else { self.tree.nodes.get_mut(at) }
     }
 
     fn add_child(&mut self, at: u32, six: usize, child: Node) {
         let node = *self.node(at);
         let (length, rank) = (node.children.count_ones() as usize, node.node_rank(six) as usize);
-        let nodes_at = self.nodes.insert(node.nodes_at, length, rank, child);
+        let nodes_at = self.tree.nodes.insert(node.nodes_at, length, rank, child);
         self.node_mut(at).toggle_child(six, nodes_at);
     }
 
@@ -277,16 +253,16 @@ impl<A: Address> Prefixes<A> {
             let node = *self.node(pair[0]);
             let six = address.six_at(node.depth());
             let (length, rank) = (node.children.count_ones() as usize, node.node_rank(six) as usize);
-            let nodes_at = self.nodes.remove(node.nodes_at, length, rank);
+            let nodes_at = self.tree.nodes.remove(node.nodes_at, length, rank);
             last = pair[0];
             self.node_mut(last).toggle_child(six, nodes_at);
             self.note_moved(address, node.depth());
         }
         let node = *self.node(last);
         if node.is_way()
-            && let Some(joined) = node.joined(*self.nodes.get(node.nodes_at))
+            && let Some(joined) = node.joined(*self.tree.nodes.get(node.nodes_at))
         {
-            self.nodes.remove(node.nodes_at, 1, 0);
+            self.tree.nodes.remove(node.nodes_at, 1, 0);
             *self.node_mut(last) = joined;
         }
     }
@@ -318,6 +294,15 @@ impl<A: Address> Prefixes<A> {
                 self.fill_shortcuts(first, &node);
             }
         }
+    }
+}
+
+impl<'a, A: Address> IntoIterator for &'a Prefixes<A> {
+    type Item = (Prefix<A>, u32);
+    type IntoIter = Iter<'a, A>;
+
+    fn into_iter(self) -> Iter<'a, A> {
+        self.iter()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tables beside a plain sorted list, and what is refused.
 
+#![allow(clippy::unwrap_used)] // all of this is tests
+
 use corelane_prefixes::{Address, Error, Prefix, Prefixes};
 use corelane_seam::Random;
 use std::collections::BTreeMap;
@@ -39,7 +41,7 @@ fn play<A: Address>(seed: u64, steps: u32, (most, reached): (usize, usize), draw
     for step in 0..steps {
         let address = draw(&mut random);
         let prefix = Prefix::around(address, random.below(u64::from(A::BITS) + 1) as u8).unwrap();
-        let is_filling = step / (steps / 8) % 2 == 0;
+        let is_filling = (step / (steps / 8)).is_multiple_of(2);
         match random.below(8) {
             0..=2 if is_filling && model.sorted.len() < most => {
                 assert_eq!(table.insert(prefix, step).unwrap(), model.insert(prefix, step), "{prefix}");

@@ -111,7 +111,7 @@ fn forwards_that_cannot_be_are_refused_with_words() {
     let none = Forward { ports: RangeInclusive::new(9, 8), ..one.clone() };
     let zero = Forward { inside_port: 0, ..one.clone() };
     for wrong in [elsewhere, round, over, none, zero] {
-        assert_eq!(error(&[wrong.clone()]), Error::Forward { forward: Box::new(wrong) });
+        assert_eq!(error(std::slice::from_ref(&wrong)), Error::Forward { forward: Box::new(wrong) });
     }
     let many: Vec<_> = (0..1025).map(|number| forward(Transport::Tcp, number + 1..=number + 1, number + 1)).collect();
     assert_eq!(error(&many), Error::Forwards { got: 1025 });

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // all of this is tests
 
+mod batches;
 mod bounds;
 mod common;
 mod errors;
