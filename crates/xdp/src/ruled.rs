@@ -4,6 +4,9 @@
 //! it. What it does not understand is left to the lane uncounted: fragments, headers that are cut short or wrong, VLANs without a name, other protocols. So is
 //! a whole set of rules that needs what only a lane has: states of flows, lines, tables, and lists where a tree was not to be had.
 //!
+//! What goes on is the lane's to forward, and must not be judged there again, or it is counted twice: whoever places the exits sees to that. A counter whose place gets
+//! another rule goes on from where it was: whoever reads it subtracts what it had then, for to clear it while programs count would lose some.
+//!
 //! All counters of a CPU are one value of the array, so that a packet looks one value up, however many rules it meets.
 
 use crate::layout::{ICMPV6, IPV4, IPV6, UDP};

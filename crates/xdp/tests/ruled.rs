@@ -154,7 +154,7 @@ fn rule(random: &mut Random) -> String {
         "::/0",
         "{ 10.9.0.0/16 or 2001:db8:1::2 }",
     ];
-    const OPTIONS: [&str; 20] = [
+    const OPTIONS: [&str; 21] = [
         "",
         "",
         "",
@@ -168,6 +168,7 @@ fn rule(random: &mut Random) -> String {
         "established",
         "setup",
         "tcpflags fin,!psh",
+        "tcpflags !fin,!syn",
         "frag",
         "icmptypes 8",
         "icmp6types 128-135",
@@ -267,6 +268,7 @@ fn what_a_program_does_not_understand_is_the_lanes_and_not_counted() {
         ("version", v4(14, 0x55)),
         ("header too short", v4(14, 0x44)),
         ("header longer than the packet", v4(14, 0x4f)),
+        ("header longer than the packet, in a frame that is padded", [v4(14, 0x4f), vec![0; 72]].concat()),
         ("more fragments", v4(20, 0x20)),
         ("later fragment", v4(21, 1)),
         ("longer than the frame", v4(17, 29)),

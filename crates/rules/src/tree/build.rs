@@ -270,7 +270,8 @@ impl Builder<'_> {
         let mut fields: Vec<Field> = items.iter().flat_map(|item| self.open_questions(item)).map(|(field, _)| *field).collect();
         fields.sort_unstable();
         fields.dedup();
-        let spans = fields.iter().map(|field| (*field, self.span(*field).0, self.span(*field).1)).collect();
+        let spans: Vec<(Field, u128, u128)> =
+            fields.iter().map(|field| (*field, self.span(*field).0, self.span(*field).1)).collect();
         let way = (items, spans, has_asked);
         if let Some(node) = self.ways.get(&way) {
             return *node;

@@ -294,3 +294,33 @@ fn a_trace_says_why() {
     let trace = set.trace(&facts, 2, &records);
     assert_eq!(trace[3], "00500 check-state :default: the flow has a state, which rule 600 made");
 }
+
+#[test]
+fn a_flow_goes_on_behind_the_rule_that_made_its_state_wherever_it_is_asked() {
+    let texts = [
+        "add 100 skipto 300 ip from any to any out",
+        "add 200 count udp from any to any keep-state",
+        "add 250 count ip from any to any",
+        "add 300 check-state",
+        "add 400 allow udp from any to any",
+    ];
+    for (execution, nodes) in [(Execution::Flat, 0), (Execution::Skipto, 0), (Execution::Tree, 1), (Execution::Tree, 1_000)] {
+        let mut limits = Limits::default();
+        limits.nodes = nodes;
+        let mut rules = Rules::new(false, limits);
+        texts.iter().for_each(|text| drop(rules.apply(command(text, 1).unwrap()).unwrap()));
+        let mut records = Records::default();
+        let there = Facts { protocol: 17, length: 1, ..Facts::between([10, 0, 0, 1].into(), [10, 0, 0, 2].into()) };
+        let (source, destination) = (there.destination, there.source);
+        let back = Facts { direction: corelane_rules::Direction::Out, source, destination, ..there };
+        let set = rules.compile(execution);
+        assert!(set.judge(&there, 1, &mut records).is_allowed() && set.judge(&back, 2, &mut records).is_allowed());
+        let shown = set.show(|id| records.count(id));
+        let counts: Vec<&str> = shown.iter().map(|line| &line[6..7]).collect();
+        assert_eq!(counts, ["1", "2", "2", "0", "2", "0"], "{execution:?} {nodes}: {shown:?}");
+        assert_eq!(records.states(), 1);
+        rules.apply(command("delete 200", 1).unwrap()).unwrap();
+        rules.compile(execution).judge(&back, 3, &mut records);
+        assert_eq!(records.states(), 0, "a state goes with its rule");
+    }
+}
