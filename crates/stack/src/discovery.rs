@@ -70,6 +70,14 @@ pub(crate) fn neighbour(out: &mut Outward<'_>, interface: usize, message: &Messa
                 confirmed(out, interface, target);
             }
         }
+        Message::RouterSolicitation { options } => {
+            if let Some(mac) = mac(options).filter(|_| !source.is_unspecified()) {
+                heard(out, interface, source.into(), mac, false);
+                meet(out, interface, source.into(), mac);
+            }
+            let now = out.now;
+            out.interfaces[interface].hear_solicitation(now);
+        }
         _ => {}
     }
 }
@@ -153,7 +161,7 @@ fn hears(out: &mut Outward<'_>, interface: usize, ip: IpAddr, mac: Mac, answers:
     }
 }
 
-/// Whether a message may say what it says (RFC 4861, sections 7.1.1 and 7.1.2).
+/// Whether a message may say what it says (RFC 4861, sections 6.1.1, 7.1.1 and 7.1.2).
 fn is_valid(message: &Message<'_>, source: Ipv6Addr, to: Ipv6Addr) -> bool {
     match message {
         Message::Solicitation { target, options } => {
@@ -161,6 +169,10 @@ fn is_valid(message: &Message<'_>, source: Ipv6Addr, to: Ipv6Addr) -> bool {
             !target.is_multicast() && (!source.is_unspecified() || (to == solicited(*target) && !has_source))
         }
         Message::Advertisement { target, flags, .. } => !(target.is_multicast() || to.is_multicast() && flags.is_solicited),
+        // Section 6.1.1: nobody has a link address.
+        Message::RouterSolicitation { options } => {
+            !source.is_unspecified() || !options.iter().any(|choice| matches!(choice, Choice::Source(_)))
+        }
         _ => true,
     }
 }

@@ -24,7 +24,7 @@ use crate::outward::Outward;
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of};
 use crate::routes::Way;
 use crate::settings::{MssClamp, ReversePath, Settings};
-use corelane_seam::Frame;
+use corelane_seam::{Frame, FrameMemory};
 use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk, ipv4};
 use std::iter::once;
@@ -241,16 +241,14 @@ fn leave(out: &mut Outward<'_>, packet: &mut Packet, ip: &Ip, way: Way, mtu: usi
     let protocol = if ip.source.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
     let mut frames = if length > mtu {
         cut::cut(memory, packet, ip, mtu).ok_or(Drop::Frames)?
+    } else if fits(memory, packet) {
+        with_front(packet, length)
     } else {
-        let fits = packet.first.headroom() >= FRONT_BYTES
-            && once(&packet.first)
-                .chain(&packet.rest)
-                .all(|frame| memory.has(frame) || frame.len() + FRONT_BYTES <= memory.frame_bytes() - Frame::HEADROOM);
-        if !fits || packet.rest.len() >= trunk.pieces_max() {
-            return Err(Drop::Pieces);
-        }
-        taken_out(packet, length)
+        cut::relaid(memory, packet, length).ok_or(Drop::Frames)?
     };
+    if length <= mtu && frames.len() > trunk.pieces_max() {
+        return Err(Drop::Pieces);
+    }
     if frames.len() > room {
         return Err(Drop::Outgoing);
     }
@@ -262,7 +260,6 @@ fn leave(out: &mut Outward<'_>, packet: &mut Packet, ip: &Ip, way: Way, mtu: usi
             out.send_by(way.interface, way.hop, once(fragment));
         }
     } else {
-        frames[0].prepend(&[0; ethernet::Header::BYTES]);
         head(&mut frames[0][..ethernet::Header::BYTES], mac, protocol);
         out.send_by(way.interface, way.hop, frames.drain(..));
     }
@@ -273,8 +270,16 @@ fn leave(out: &mut Outward<'_>, packet: &mut Packet, ip: &Ip, way: Way, mtu: usi
     Ok(())
 }
 
-/// The frames of a packet, cut to so many bytes, without what their source said of a link.
-fn taken_out(packet: &mut Packet, length: usize) -> Vec<Frame> {
+/// Whether a packet can leave in the frames that it lies in: what lies in other memory is copied by the port, frame by frame.
+fn fits(memory: &FrameMemory, packet: &Packet) -> bool {
+    let room = memory.frame_bytes() - Frame::HEADROOM;
+    let first = memory.has(&packet.first) || packet.first.len() + FRONT_BYTES <= room;
+    let fits = |frame: &Frame| memory.has(frame) || frame.len() <= room;
+    packet.first.headroom() >= FRONT_BYTES && first && packet.rest.iter().all(fits)
+}
+
+/// The frames of a packet, cut to so many bytes, with room for a header of the link and without what their source said of one.
+fn with_front(packet: &mut Packet, length: usize) -> Vec<Frame> {
     let mut frames = std::mem::take(&mut packet.rest);
     frames.insert(0, std::mem::take(&mut packet.first));
     let mut left = length;
@@ -286,6 +291,7 @@ fn taken_out(packet: &mut Packet, length: usize) -> Vec<Frame> {
         frame.facts.continues = left > 0;
         some > 0
     });
+    frames[0].prepend(&[0; ethernet::Header::BYTES]);
     frames
 }
 

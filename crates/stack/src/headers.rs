@@ -3,7 +3,7 @@
 use crate::counts::{Drop, Tally};
 use crate::interface::Interface;
 use crate::interfaces::Interfaces;
-use crate::packet::{ALL_NODES, Ip, Packet, Sums};
+use crate::packet::{ALL_NODES, ALL_ROUTERS, Ip, Packet, Sums};
 use crate::routes::Routes;
 use crate::trunk::{Tags, Trunk};
 use corelane_seam::{Checksum, Frame, FrameMemory};
@@ -103,7 +103,9 @@ impl Looker<'_> {
         let IpAddr::V6(to) = ip.destination else {
             return self.routes.is_own(ip.destination) && !is_nobody(ip.source);
         };
-        let is_group_of_ours = ip.protocol == IpProtocol::ICMPV6 && (to == ALL_NODES || self.interface().is_solicited(to));
+        let interface = self.interface();
+        let is_listened_for = || to == ALL_NODES || to == ALL_ROUTERS && interface.forwards() || interface.is_solicited(to);
+        let is_group_of_ours = ip.protocol == IpProtocol::ICMPV6 && is_listened_for();
         // Who looks whether an address is free has none (RFC 4862, section 5.4.2).
         let is_somebody = !is_nobody(ip.source) || (is_group_of_ours && ip.source.is_unspecified());
         (self.routes.is_own(ip.destination) || is_group_of_ours) && is_somebody

@@ -1,5 +1,6 @@
 //! An interface: what is the stack's own at one link, and what is known of who else is there.
 
+mod advertiser;
 mod listeners;
 mod neighbours;
 mod presence;
@@ -10,14 +11,17 @@ pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub(crate) use neighbours::{Resolved, Word, WordKind};
 pub(crate) use presence::Say;
 
-use crate::settings::{Error, FRAME_BYTES_LEAST, InterfaceSettings, Network, V6_BYTES_LEAST};
+use crate::settings::{Advertised, Error, FRAME_BYTES_LEAST, InterfaceSettings, Network, V6_BYTES_LEAST};
 use crate::trunk::{Tags, Trunk};
+use advertiser::Advertiser;
 use corelane_seam::{Frame, FrameMemory, Record};
 use corelane_wire::packet::ethernet::{self, Mac};
 use neighbours::Neighbours;
 use presence::Presence;
 use std::net::{IpAddr, Ipv6Addr};
 
+/// Seconds between two advertisements of a router (RFC 4861, section 6.2.1: MaxRtrAdvInterval).
+const ADVERTISES_EACH: std::ops::RangeInclusive<u16> = 4..=1800;
 /// Bytes of a second tag: ports take packets that are longer than their MTU by one tag, and no more.
 const SECOND_TAG_BYTES: usize = 4;
 
@@ -29,6 +33,7 @@ pub(crate) struct Interface {
     port: usize,
     tags: Tags,
     addresses: Vec<IpAddr>,
+    networks: Box<[Network]>,
     /// Networks of others for which it answers, and whether it forwards.
     proxies: Vec<Network>,
     forwards: bool,
@@ -43,6 +48,8 @@ pub(crate) struct Interface {
     /// With the lane that speaks for it.
     presence: Option<Presence>,
     listeners: Listeners,
+    /// What it says of itself as a router, and when.
+    router: Option<(Advertised, Advertiser)>,
     neighbours: Neighbours,
     /// What the operator is to hear.
     records: Vec<Record>,
@@ -76,8 +83,13 @@ impl Interface {
             tags: settings.tags,
             presence: speaker.introduces.then(|| Presence::new(addresses.iter().copied())),
             listeners: Listeners::new(speaker.secret as u64),
+            router: settings.advertises.map(|said| {
+                let every = speaker.introduces.then_some(said.interval);
+                (said, Advertiser::new(every, speaker.secret as u64))
+            }),
             neighbours: Neighbours::new(memory.frames(), among, trunk.waiting().clone(), (known, met)),
             addresses,
+            networks: settings.networks.clone().into(),
             proxies: settings.proxies.clone(),
             forwards: settings.forwards,
             memory,
@@ -90,6 +102,10 @@ impl Interface {
             is_new: false,
         };
         (made.link_bytes, made.packet_bytes) = (made.carried(line.link_bytes), made.carried(line.packet_bytes));
+        let has_address_of_link = made.own_v6().any(|own| own.is_unicast_link_local());
+        if settings.advertises.is_some_and(|said| !has_address_of_link || !ADVERTISES_EACH.contains(&said.interval)) {
+            return Err(Error::Advertises { interface: made.name });
+        }
         let has_v6 = made.own_v6().next().is_some();
         let least = if has_v6 { V6_BYTES_LEAST + ethernet::Header::BYTES } else { FRAME_BYTES_LEAST };
         if made.packet_bytes < least {
@@ -117,6 +133,24 @@ impl Interface {
     /// Whether what comes by it and is for somebody else goes on.
     pub const fn forwards(&self) -> bool {
         self.forwards
+    }
+
+    /// Somebody asks for routers.
+    pub fn hear_solicitation(&mut self, now: u64) {
+        if let Some((_, advertiser)) = &mut self.router {
+            advertiser.hear(now);
+        }
+    }
+
+    /// What it is to say now of itself as a router.
+    pub fn take_advertisement(&mut self, now: u64) -> Option<Advertised> {
+        let (said, advertiser) = self.router.as_mut()?;
+        advertiser.take(now).then_some(*said)
+    }
+
+    /// The networks of its own addresses.
+    pub fn networks(&self) -> &[Network] {
+        &self.networks
     }
 
     /// Whether it answers for an address of others, if a route leads there.
@@ -182,7 +216,8 @@ impl Interface {
     /// When the clock alone gives something to do.
     pub fn due(&self) -> Option<u64> {
         let spoken = self.presence.as_ref().and_then(Presence::due);
-        self.neighbours.due().into_iter().chain(spoken).chain(self.listeners.due()).min()
+        let advertised = self.router.as_ref().and_then(|(_, advertiser)| advertiser.due());
+        self.neighbours.due().into_iter().chain(spoken).chain(self.listeners.due()).chain(advertised).min()
     }
 }
 

@@ -16,7 +16,7 @@
 //!
 //! | what | bound |
 //! | --- | --- |
-//! | neighbours that are known, asked for, have asked | [`KNOWN_MAX`], [`ASKED_MAX`], [`MET_MAX`]; frames that wait for one [`WAITING_MAX`], for all an eighth of the port's |
+//! | neighbours that are known, asked for, have asked | [`KNOWN_MAX`], [`ASKED_MAX`], [`MET_MAX`]; frames that wait for one [`WAITING_MAX`], for all of a port's interfaces an eighth of its frames, and for each its part of another |
 //! | datagrams that wait for a socket | the receive buffer that it was bound with, by whole frames; all sockets half of the port's frames |
 //! | fragments | [`corelane_isr::reassembly::Limits::for_lane`]: 4 MiB of the lane's own, into which they are copied once a 32nd part of the port's frames waits; one that lies in several frames waits as several; of one datagram as many as the longest needs |
 //! | frames of a packet | those that the port takes for one ([`corelane_seam::PortFacts::pieces_max`]) |
@@ -24,7 +24,9 @@
 //! | ICMP errors and resets of TCP; echoes | 1,000 a second and 50 at once; 10,000 and 500; and of each peer alone, in 256 shares, 10 and 5; 20 and 20 |
 //! | ways that are narrower than the interface | [`NARROW_MAX`], half of them by the word of one router, for ten minutes |
 //! | peers of long answers to echoes, whose ways may be narrow | the last 64 |
-//! | questions for neighbours to all of the link | 250 a second and 100 at once |
+//! | questions for neighbours to all of a link | 250 a second and 100 at once |
+//! | interfaces; own addresses and routes; routes of one prefix | [`INTERFACES_MAX`]; [`ROUTES_MAX`]; [`WAYS_MAX`] |
+//! | frames that were forwarded and wait for their port | a quarter of its frames |
 //! | announcements against who claims an address; answers to queries for listeners | one in 10 seconds; one at a time |
 //! | tunnels within tunnels | four; each kind is opened only for the peers that the settings name ([`Tunnel`]) |
 //! | channels of a lane | [`CHANNELS_MAX`]; packets in each its ring |
@@ -53,8 +55,11 @@
 //! **Presence.** One lane of a program introduces the addresses to the link where its interface comes up, and hears who else has one (`interface/presence`); whichever lane
 //! hears a query for listeners answers it (`reports`). What of the interface changes each lane follows (`interface/told`).
 //!
-//! **Several interfaces.** Each has its port, addresses and neighbours; a route names the interface of its router ([`Settings::and_interface`]). An address is answered for at
-//! its own link alone, and what is for it is taken from any.
+//! **Several interfaces.** Each has addresses and neighbours, and a port of its own ([`Settings::and_interface`]) or a VLAN of one ([`Settings::and_vlan`]); a route names the
+//! interface of its router. An address is answered for at its own link alone, and what is for it is taken from any.
+//!
+//! **Forwarding** is off, but for packets that come by interfaces whose settings say so ([`InterfaceSettings::forwards`]): `headers` marks them, and `forwarding` sends them on.
+//! Somebody may judge them ([`Stack::set_judge`]).
 //!
 //! **Neighbours and lanes.** Each lane has a table of its own; what has no flow, as answers of ARP, arrives on one of them, which tells the others.
 //!
@@ -68,10 +73,9 @@
 //! ```text
 //! TCP        round: IpProtocol::TCP => self.tcp(packet, ip)               sockets by hash of their four parts; a machine without input or output
 //!            Driver::listen, StreamOp::Connect at own addresses           that is handed segments and says what to send; its timers in Net::due
-//! gateway    headers: Found::Not(NotOurs), Outward::send_by               a packet that is for somebody else goes to a forwarder before it is dropped
 //! ```
 //!
-//! Router advertisements, groups that services join, and IPv6 link-local addresses that nobody has given are not there.
+//! Router advertisements that are heard, groups that services join, and IPv6 link-local addresses that nobody has given are not there.
 #![forbid(unsafe_code)]
 
 mod beside;
@@ -116,7 +120,7 @@ pub use placing::PROTOCOLS;
 pub use published::{LanePolling, polling_of, port_states_of, ports_of, report_of};
 pub use routes::{NARROW_MAX, check_addresses, check_own};
 pub use settings::{
-    Error, INTERFACES_MAX, InterfaceSettings, MssClamp, Network, ROUTES_MAX, ReversePath, Route, Settings, WAYS_MAX,
+    Advertised, Error, INTERFACES_MAX, InterfaceSettings, MssClamp, Network, ROUTES_MAX, ReversePath, Route, Settings, WAYS_MAX,
 };
 pub use trunk::Tags;
 pub use tunnels::{Tunnel, TunnelCounts};

@@ -231,6 +231,9 @@ impl Net {
             // Of a packet the first frame says whose it is.
             Frame::packets(&lost).for_each(|packet| forwarding::tell_lost(&mut out, &packet[0]));
             reports::answer_query(&mut out, interface);
+            if let Some(said) = out.interfaces[interface].take_advertisement(now) {
+                out.advertise_router(interface, said);
+            }
             while let Some(said) = out.interfaces[interface].next_said(now) {
                 discovery::say(&mut out, interface, said);
             }

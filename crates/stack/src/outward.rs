@@ -12,6 +12,7 @@ use crate::interface::{Resolved, Word, addressed, group_mac, solicited};
 use crate::interfaces::Interfaces;
 use crate::packet::{ALL_NODES, Ip, tuple};
 use crate::routes::{Routes, Way, WayNews, is_of_link};
+use crate::settings::Advertised;
 use crate::trunk::Trunk;
 use corelane_rss::FlowHasher;
 use corelane_seam::{Frame, FrameHash};
@@ -19,7 +20,7 @@ use corelane_wire::packet::arp::{self, Operation};
 use corelane_wire::packet::checksum::{Addresses, Sum};
 use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::icmpv6;
-use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
+use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options, Prefix, Router};
 use corelane_wire::packet::{EtherType, IpProtocol};
 use corelane_wire::xdr::Writer;
 use std::collections::VecDeque;
@@ -31,8 +32,11 @@ use std::sync::Arc;
 pub(crate) const UNKNOWN: Mac = Mac([0; 6]);
 /// Bytes of an option with a link address.
 const OPTION_BYTES: usize = 8;
-/// Bytes of a message of neighbour discovery with one option.
-const MESSAGE_BYTES: usize = 24 + OPTION_BYTES;
+/// Networks that a router says are on its link at most, and bytes of an option with one.
+const PREFIXES_MAX: usize = 8;
+const PREFIX_BYTES: usize = 32;
+/// Bytes of the longest message of neighbour discovery: what a router says of itself.
+const MESSAGE_BYTES: usize = 24 + 2 * OPTION_BYTES + PREFIXES_MAX * PREFIX_BYTES;
 
 /// What packets are written with.
 #[derive(Debug)]
@@ -284,6 +288,33 @@ impl Outward<'_> {
         source.into_iter().for_each(|source| self.discover(interface, mac, (source, to), &message));
     }
 
+    /// Says to all of a link that a router is here, and which networks of ours are (RFC 4861, section 6.2.3).
+    pub fn advertise_router(&mut self, interface: usize, said: Advertised) {
+        let at = &self.interfaces[interface];
+        let Some(source) = at.own_v6().find(Ipv6Addr::is_unicast_link_local) else { return };
+        let Advertised { lifetime, valid, preferred, .. } = said;
+        let (mac, mtu) = (at.mac(), at.packet_bytes() - ethernet::Header::BYTES);
+        let prefixes = at.networks().iter().filter_map(|network| match network.address {
+            IpAddr::V6(own) if !own.is_unicast_link_local() => {
+                let hosts = u128::MAX.checked_shr(network.bits.into()).unwrap_or(0);
+                let prefix = Ipv6Addr::from_bits(own.to_bits() & !hosts);
+                let (bits, is_on_link, is_autonomous) = (network.bits, true, network.bits == 64);
+                Some(Choice::Prefix(Prefix { bits, is_on_link, is_autonomous, valid, preferred, prefix }))
+            }
+            _ => None,
+        });
+        let mut bytes = [0; 2 * OPTION_BYTES + PREFIXES_MAX * PREFIX_BYTES];
+        let mut writer = Writer::new(&mut bytes);
+        let each = [Choice::Source(mac), Choice::Most(mtu as u32)].into_iter().chain(prefixes.take(PREFIXES_MAX));
+        let written = each.map(|choice| choice.emit(&mut writer)).all(|written| written.is_ok());
+        assert!(written, "so many options have room");
+        let length = writer.len();
+        let options = Options::new(&bytes[..length]).unwrap_or_default();
+        let router = Router { hops: 64, is_managed: false, has_others: false, lifetime, reachable: 0, again: 0 };
+        let message = Message::RouterAdvertisement(router, options);
+        self.discover(interface, Some(group_mac(ALL_NODES)), (source, ALL_NODES), &message);
+    }
+
     /// Asks whether somebody else has an address of ours: without having it, so that nobody believes anything (RFC 5227, section 2.1.1; RFC 4862, section 5.4.2).
     pub fn probe(&mut self, interface: usize, ip: IpAddr) {
         self.tally.probes_sent += 1;
@@ -336,7 +367,7 @@ impl Outward<'_> {
         let mut bytes = [0; MESSAGE_BYTES];
         let mut writer = Writer::new(&mut bytes);
         let written = icmpv6::Message::Neighbour(*message).emit(&Addresses::V6 { source, destination }, &mut writer);
-        assert!(written.is_ok(), "a message with one option at the most has so many bytes");
+        assert!(written.is_ok(), "a message of neighbour discovery has so many bytes");
         let bytes = writer.written();
         let (most, from) = (self.interfaces[interface].packet_bytes(), self.interfaces[interface].mac());
         if !self.begin(interface, true, bytes.len(), most) {

@@ -11,6 +11,8 @@ use std::ops::{Deref, DerefMut};
 
 /// All stations of the link (RFC 4291, section 2.7.1).
 pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// All routers of the link (the same).
+pub(crate) const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 /// Packets that are kept to be used again, at most: some 200 bytes each.
 const SPARE_MAX: usize = 1024;
 

@@ -91,9 +91,32 @@ pub struct InterfaceSettings {
     pub mss: MssClamp,
     /// Networks of others for which it answers who asks for their addresses (RFC 1027, RFC 4389), where a route leads to them by another interface.
     pub proxies: Vec<Network>,
+    /// It says to its link that it is a router (RFC 4861, section 6.2), and which networks of its addresses of IPv6 are there; it needs an address of the link (fe80::/10) for
+    /// that.
+    pub advertises: Option<Advertised>,
     /// Neighbours that are known at most, and askers that are remembered; none: [`KNOWN_MAX`](crate::KNOWN_MAX) and [`MET_MAX`](crate::MET_MAX). Each takes some 300 bytes on each
     /// lane while he is there.
     pub neighbours_max: Option<usize>,
+}
+
+/// What an interface says of itself as a router of IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advertised {
+    /// Seconds for which it may be used as the way to everywhere; 0 if it is none (AdvDefaultLifetime). Default: 1800.
+    pub lifetime: u16,
+    /// Seconds for which the networks are on the link, and for which addresses that hosts make of those with 64 bits are to be preferred (AdvValidLifetime,
+    /// AdvPreferredLifetime). Default: 2,592,000 (30 days) and 604,800 (7 days).
+    pub valid: u32,
+    /// See there.
+    pub preferred: u32,
+    /// Seconds between two advertisements that nobody has asked for, at most (MaxRtrAdvInterval): 4 to 1800. Default: 600.
+    pub interval: u16,
+}
+
+impl Default for Advertised {
+    fn default() -> Self {
+        Self { lifetime: 1800, valid: 2_592_000, preferred: 604_800, interval: 600 }
+    }
 }
 
 /// From whom a packet may come by an interface, to be forwarded (RFC 3704, section 2).
@@ -206,6 +229,11 @@ pub enum Error {
         /// Its tags.
         tags: Tags,
     },
+    /// An interface cannot say that it is a router: it has no address of the link to say it from, or the seconds between two such words are too few or too many.
+    Advertises {
+        /// Which.
+        interface: Box<str>,
+    },
     /// More interfaces than there may be.
     Interfaces {
         /// How many.
@@ -258,6 +286,10 @@ impl std::fmt::Display for Error {
             Self::Vlan { interface, tags } => write!(
                 f,
                 "{interface} cannot be {tags}: give numbers from 1 to 4094 that no other interface of the port has, behind the port's interface without a VLAN"
+            ),
+            Self::Advertises { interface } => write!(
+                f,
+                "{interface} cannot say that it is a router: give it an address of its link (such as fe80::1/64), and an interval of 4 to 1800 seconds"
             ),
             Self::Interfaces { got } => write!(f, "{got} interfaces: there may be {INTERFACES_MAX}"),
             Self::Ports { got, interfaces } => {
@@ -393,6 +425,13 @@ impl Settings {
     #[must_use]
     pub fn with_proxy(mut self, address: IpAddr, bits: u8) -> Self {
         self.last().proxies.push(Network { address, bits });
+        self
+    }
+
+    /// With the last interface as a router that says so ([`InterfaceSettings::advertises`]).
+    #[must_use]
+    pub fn with_advertisements(mut self, advertised: Advertised) -> Self {
+        self.last().advertises = Some(advertised);
         self
     }
 

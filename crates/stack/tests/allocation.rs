@@ -6,7 +6,7 @@ use corelane_seam::{
     FrameMemory, FrameOp, FrameOutcome, Handle, Link, Listen, Op, Outcome, Port, PortFacts, PortId, PortKind, Reason, Socket,
     Taken, Trains, Tuning, Wait,
 };
-use corelane_stack::{Settings, Stack};
+use corelane_stack::{ReversePath, Settings, Stack};
 use corelane_wire::packet::arp::{self, Operation};
 use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::ipv4::{self, Fragment, Offset};
@@ -173,7 +173,7 @@ fn frame(protocol: EtherType, write: impl FnOnce(&mut Writer<'_>) -> Result<(), 
 }
 
 /// A datagram in pieces of at most `part` bytes.
-fn datagram(bytes: usize, part: usize, name: u16) -> Vec<Vec<u8>> {
+fn datagram(destination: [u8; 4], bytes: usize, part: usize, name: u16) -> Vec<Vec<u8>> {
     let head = |offset, more| ipv4::Header {
         traffic: Default::default(),
         identification: name,
@@ -181,7 +181,7 @@ fn datagram(bytes: usize, part: usize, name: u16) -> Vec<Vec<u8>> {
         hops: 64,
         protocol: IpProtocol::UDP,
         source: [10, 0, 0, 2].into(),
-        destination: [10, 0, 0, 1].into(),
+        destination: destination.into(),
         options: Default::default(),
     };
     let payload = vec![7; bytes];
@@ -245,12 +245,16 @@ fn x_08_a_datagram_costs_no_allocation_after_warm_up_and_its_fragments_have_its_
     };
     let mut frames = vec![frame(EtherType::ARP, |to| request.emit(to))];
     for name in 0..20 {
-        frames.extend(datagram(510, 1480, name));
-        frames.extend(datagram(3000, 1400, 100 + name));
+        frames.extend(datagram([10, 0, 0, 1], 510, 1480, name));
+        frames.extend(datagram([10, 0, 0, 1], 3000, 1400, 100 + name));
+        // Two that are somebody else's, and go on to him.
+        (0..2).for_each(|_| frames.extend(datagram([192, 0, 2, 9], 510, 1480, name)));
     }
     let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
     let table = Table::even(Buckets::DEFAULT, 1).expect("one lane");
     let settings = Settings::new(hasher, table, (0, 1), 5).with_network([10, 0, 0, 1].into(), 24);
+    let router = [10, 0, 0, 2].into();
+    let settings = settings.with_route([192, 0, 2, 0].into(), 24, router).with_forwarding(ReversePath::Strict);
     let port = Box::new(Circle { memory, frames, next: 0, sent: 0 });
     let below = Below { port: None, asked: Vec::new() };
     let mut stack = Stack::new(below, arena, Tuning::default(), port, &settings).expect("settings that can be");
@@ -260,11 +264,12 @@ fn x_08_a_datagram_costs_no_allocation_after_warm_up_and_its_fragments_have_its_
     let socket = stack.bind(&bind).expect("nobody has it");
     let mut place = (Some(Datagrams::new()), Some(Trains::for_batch()));
     echo(&mut stack, socket, &mut place, 200);
-    let region = Region::new(ALLOCATOR);
+    let (region, before) = (Region::new(ALLOCATOR), stack.counts().forwarded);
     let echoed = echo(&mut stack, socket, &mut place, 500);
     let change = region.change();
     assert!(echoed > 2_000, "{echoed} datagrams");
     // The list of completions is the test's own.
     assert_eq!(change.allocations, 1, "{change:?} for {echoed} datagrams");
     assert!(stack.counts().fragments_out > 1_000);
+    assert!(stack.counts().forwarded > before + 2_000, "{}", stack.counts().forwarded - before);
 }

@@ -1,4 +1,5 @@
-//! Packets of IPv4 that are cut because the link that they leave by carries only shorter ones (RFC 791, section 3.2; RFC 1812, section 5.2.6).
+//! Packets of IPv4 that are cut because the link that they leave by carries only shorter ones (RFC 791, section 3.2; RFC 1812, section 5.2.6), and packets that are laid into other
+//! frames.
 
 use crate::packet::{Ip, Packet};
 use corelane_seam::{Frame, FrameMemory};
@@ -60,6 +61,30 @@ pub(super) fn cut(memory: &FrameMemory, packet: &Packet, ip: &Ip, mtu: usize) ->
         if number == 0 {
             strip(&mut head[ipv4::Header::BYTES..]);
         }
+    }
+    Some(frames)
+}
+
+/// Copies so many bytes of a packet into frames of that memory, behind room for a header of the link; none if too few are free.
+pub(super) fn relaid(memory: &FrameMemory, packet: &Packet, length: usize) -> Option<Vec<Frame>> {
+    let (room, front) = (memory.frame_bytes() - Frame::HEADROOM, ethernet::Header::BYTES);
+    let count = (front + length).div_ceil(room);
+    if memory.counts().free < count {
+        return None;
+    }
+    let mut data = Data { pieces: std::iter::once(&packet.first).chain(&packet.rest).map(|frame| &frame[..]), rest: &[] };
+    let (mut frames, mut left) = (Vec::with_capacity(count), length);
+    for number in 0..count {
+        let mut frame = memory.frame()?;
+        if number == 0 {
+            frame.append(&[0; ethernet::Header::BYTES]);
+            (frame.facts.hash, frame.facts.checksum) = (packet.first.facts.hash, packet.first.facts.checksum);
+        }
+        let some = left.min(frame.room());
+        data.take(some, |piece| frame.append(piece));
+        left -= some;
+        frame.facts.continues = left > 0;
+        frames.push(frame);
     }
     Some(frames)
 }

@@ -35,6 +35,9 @@ impl Interface {
                 self.tell(self.told_of_length());
             }
         }
+        if let Some((_, advertiser)) = &mut self.router {
+            advertiser.note(now, line.leaves);
+        }
         self.has_come_up |= self.presence.as_mut().is_some_and(|presence| presence.note(now, line.leaves));
         self.is_new = true;
     }

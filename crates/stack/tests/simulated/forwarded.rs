@@ -454,3 +454,75 @@ fn a_neighbour_that_answers_at_another_vlan_is_not_believed() {
     assert!(gateway.ask(0, PLACES[2].1, &answer).is_empty());
     assert_eq!(gateway.ask(0, PLACES[1].1, &answer).len(), 1);
 }
+
+/// What a router has said of itself at the VLAN of number 9, each time: its options.
+fn advertised(came: &[Came]) -> Vec<Vec<String>> {
+    let of_router = came.iter().filter(|came| came.tags == Tags::One(9)).filter_map(|came| {
+        let packet = Packet::of_frame(&came.frame).unwrap();
+        let (Network::V6(view, _), UpperLayer::Icmpv6(message)) = (packet.network, packet.transport) else { return None };
+        let Ok(icmpv6::Message::Neighbour(Message::RouterAdvertisement(router, options))) = message.message() else {
+            return None;
+        };
+        let head = view.header();
+        assert_eq!((head.hops, head.source.to_string(), head.destination.to_string()), (255, "fe80::9".into(), "ff02::1".into()));
+        assert!(message.is_checksum_right(&crate::frames::addresses(head.source.into(), head.destination.into())));
+        assert_eq!((router.lifetime, came.to()), (900, Mac([0x33, 0x33, 0, 0, 0, 1])));
+        let words = options.iter().map(|choice| match choice {
+            Choice::Source(mac) => format!("at {mac}"),
+            Choice::Most(bytes) => format!("{bytes} bytes"),
+            Choice::Prefix(prefix) => format!("{}/{} {}", prefix.prefix, prefix.bits, prefix.is_autonomous),
+            other => panic!("{other:?}"),
+        });
+        Some(words.collect::<Vec<_>>())
+    });
+    of_router.collect::<Vec<_>>()
+}
+
+/// RFC 4861, section 6.2: a router says so when its interface comes up and to who asks, and which networks are there.
+#[test]
+fn a_router_says_that_it_is_there() {
+    let said = corelane_stack::Advertised { lifetime: 900, ..Default::default() };
+    let settings = four().and_vlan("eth1.9", Tags::One(9)).with_network(ip("fe80::9"), 64).with_network(ip("fd09::1"), 64);
+    let settings = settings.with_network(ip("fd19::1"), 80).with_mtu(1400).with_forwarding(ReversePath::Off);
+    let settings = settings.with_advertisements(said).with_introduction();
+    let mut gateway = open(&settings);
+    let mut came = Vec::new();
+    for _ in 0..40 {
+        gateway.world.pass(Duration::from_secs(1));
+        came.extend(gateway.hear());
+    }
+    let words = [format!("at {}", gateway.mac(1)), "1400 bytes".into(), "fd09::/64 true".into(), "fd19::/80 false".into()];
+    // The first was said before anybody listened.
+    assert_eq!(advertised(&came), vec![words.to_vec(); 2]);
+    let solicitation = Message::RouterSolicitation { options: Options::new(&[]).unwrap() };
+    let ends = ("fe80::77".parse().unwrap(), "ff02::2".parse().unwrap());
+    let asks = discovery(Mac([0x33, 0x33, 0, 0, 0, 2]), ends, &solicitation, 65_528).remove(0);
+    let mut answers = 0;
+    for _ in 0..60 {
+        gateway.send(1, Tags::One(9), &asks);
+        let came = gateway.hear();
+        answers += advertised(&came).len();
+        gateway.world.pass(Duration::from_millis(200));
+    }
+    assert!((3..=5).contains(&answers), "{answers} in twelve seconds");
+    // Who forwards, and has nothing to say, says nothing; others do not even hear.
+    for (port, tags) in PLACES {
+        let came = gateway.ask(port, tags, &asks);
+        assert!(advertised(&came).is_empty());
+    }
+}
+
+#[test]
+fn a_router_without_an_address_of_the_link_is_refused() {
+    let said = corelane_stack::Advertised::default();
+    let nowhere = four().and_vlan("eth1.9", Tags::One(9)).with_network(ip("fd09::1"), 64).with_advertisements(said);
+    let world = corelane_sim::World::new(1, corelane_sim::Faults::none());
+    let arena = corelane_seam::Arena::new(1 << 20).unwrap();
+    let ports = (0..2).map(|_| -> Box<dyn corelane_seam::Port> {
+        let memory = corelane_seam::FrameMemory::new(64, 2048).unwrap();
+        Box::new(corelane_sim::SimPort::open(&world.interface(CardSetup::default()), 0, 0, memory, 16).unwrap())
+    });
+    let below = world.driver(arena.clone(), Default::default());
+    let refused = corelane_stack::Stack::with_ports(below, arena, Default::default(), ports.collect(), &nowhere).unwrap_err();
+    assert!(refused.to_string().contains("fe80::1/64"), "{refused}");
+}

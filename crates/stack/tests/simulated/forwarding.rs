@@ -251,6 +251,27 @@ fn connections_ask_for_segments_that_fit() {
     }
 }
 
+/// A packet longer than a frame goes on whole, in as many frames, where the next link carries it; else it is cut, or told of.
+#[test]
+fn packets_longer_than_a_frame_go_on_whole() {
+    let card = CardSetup { frame_bytes_max: 9014, ..CardSetup::default() };
+    let mut gateway = Gateway::new(&routed(four()), &[card.clone(), card], 1024);
+    for (v6, bytes, to) in [(false, 8000, 3), (true, 8000, 2), (false, 8972, 3), (true, 1751, 3), (false, 4000, 1)] {
+        let ends = (host(0, v6, 9), host(to, v6, 9));
+        gateway.host(PLACES[to].0, PLACES[to].1, &[&ends.1.to_string()]);
+        let frame = datagram(&gateway, 0, ends, bytes);
+        for _ in 0..2 {
+            let came = ask(&mut gateway, 0, &frame);
+            match to {
+                1 => assert_eq!(together(&came), frame[34..]),
+                _ => assert_eq!((came.len(), came[0].packet()), (1, &one_hop_less(&frame[14..])[..]), "{v6} {bytes}"),
+            }
+        }
+    }
+    assert_eq!(gateway.stack.counts().dropped(), 0);
+    assert!(gateway.memories.iter().all(|memory| memory.counts().held == 0));
+}
+
 /// Several routes of one prefix: flows are spread over them, and each keeps its own.
 #[test]
 fn flows_are_spread_over_the_routes_of_a_prefix() {
