@@ -564,6 +564,22 @@ mod tests {
     }
 
     #[test]
+    fn vlans_have_addresses_of_their_own() {
+        let port: PacketPort =
+            "eth1,ip=10.0.0.2/24,vlan=10,ip=10.0.10.1/24,ip=fd0a::1/64,vlan=100.20,ip=10.0.20.1/24,forward,via=10.0.0.1"
+                .parse()
+                .unwrap();
+        let tags: Vec<_> = port.interfaces.iter().map(|one| (one.tags, one.networks.len())).collect();
+        assert_eq!(tags, [(Tags::None, 1), (Tags::One(10), 2), (Tags::Two(100, 20), 1)]);
+        assert!(port.forwards && port.has([10, 0, 20, 1].into()) && port.reaches([10, 0, 10, 99].into()));
+        assert_eq!(port.ours(), Ours::All);
+        let plain: PacketPort = "eth1,ip=10.0.0.2/24".parse().unwrap();
+        assert_eq!(plain.ours(), Ours::Addresses(vec![[10, 0, 0, 2].into()]), "the rest is the kernel's");
+        let trunk: PacketPort = "eth1,vlan=10,ip=10.0.10.1/24".parse().unwrap();
+        assert!(trunk.interfaces[0].networks.is_empty(), "an interface may be a trunk alone");
+    }
+
+    #[test]
     fn what_is_reached_is_in_a_network_of_its_own_or_behind_a_router() {
         let reached = |port: &str, to: &str| port.parse::<PacketPort>().unwrap().reaches(to.parse().unwrap());
         let near = "eth1,ip=10.0.0.2/24,ip=fd00::2/64";
@@ -604,6 +620,13 @@ mod tests {
             ("ip=10.0.0.2/24", "no interface"),
             ("eth1", "no address"),
             ("eth1,ip=10.0.0.2", "no address with its bits"),
+            ("eth1,vlan=10", "no address in vlan=10"),
+            ("eth1,vlan=100.10,vlan=7,ip=10.0.0.2/24", "no address in vlan=100.10"),
+            ("eth1,vlan=0,ip=10.0.0.2/24", "a number from 1 to 4094"),
+            ("eth1,vlan=4095,ip=10.0.0.2/24", "a number from 1 to 4094"),
+            ("eth1,vlan=1.2.3,ip=10.0.0.2/24", "a number from 1 to 4094"),
+            ("eth1,vlan=7,ip=10.0.0.2/24,vlan=7,ip=10.0.1.2/24", "vlan=7 stands there twice"),
+            ("eth1,vlan=7,ip=10.0.0.2/24,vlan=8,ip=10.0.0.2/24", "ip=10.0.0.2 stands there twice"),
             ("eth1,ip=ten/24", "no address with its bits"),
             ("eth1,ip=10.0.0.2/24,via=there", "no address of a router"),
             ("eth1,ip=10.0.0.255/24", "10.0.0.255 is no address of one host"),
