@@ -6,7 +6,7 @@ use crate::fault;
 use crate::gate::{self, Gate};
 use crate::net::Net;
 use crate::polling::Polling;
-use crate::settings::{Error, Settings};
+use crate::settings::{Error, Route, Settings};
 use crate::sockets::{self, Batches, Sending};
 use crate::work::Packets;
 use corelane_lane::{Mesh, fenced};
@@ -15,7 +15,7 @@ use corelane_seam::{
     Op, Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
 };
 use std::cell::{Ref, RefCell};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -114,6 +114,19 @@ impl<D: Driver> Stack<D> {
     pub fn neighbours(&self) -> (usize, usize) {
         let each = self.net.interfaces().iter().map(|interface| interface.neighbours().lengths());
         each.fold((0, 0), |(known, asked), (more, others)| (known + more, asked + others))
+    }
+
+    /// The way to a network is that from now on. Says by which router and interface it was before. Each lane of a program is told; how many routes there are makes no difference to what that costs.
+    ///
+    /// # Errors
+    /// As for the routes of [`Settings`]; then nothing has changed.
+    pub fn add_route(&mut self, route: &Route) -> Result<Option<(IpAddr, usize)>, Error> {
+        self.net.routes_mut().add(route)
+    }
+
+    /// There is no way to exactly that network from now on, but by a network that holds it. Says by which router and interface it was.
+    pub fn delete_route(&mut self, destination: IpAddr, bits: u8) -> Option<(IpAddr, usize)> {
+        self.net.routes_mut().delete(destination, bits)
     }
 
     /// Why a port is closed, if nobody wanted that.

@@ -111,6 +111,6 @@ pub use interface::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use placing::PROTOCOLS;
 pub use published::{LanePolling, polling_of, port_states_of, ports_of, report_of};
 pub use routes::{NARROW_MAX, check_addresses, check_own};
-pub use settings::{Error, InterfaceSettings, Network, ROUTES_MAX, Route, Settings};
+pub use settings::{Error, InterfaceSettings, NETWORKS_MAX, Network, ROUTES_MAX, Route, Settings};
 pub use tunnels::{Tunnel, TunnelCounts};
 pub use work::{Crossing, Lookout, Packets, Policy, Sight};

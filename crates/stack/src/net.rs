@@ -88,6 +88,11 @@ impl Net {
         self.routes.way(to)
     }
 
+    /// Own addresses and ways, to be changed.
+    pub fn routes_mut(&mut self) -> &mut Routes {
+        &mut self.routes
+    }
+
     /// The sockets.
     pub fn sockets(&self) -> &Sockets {
         &self.sockets

@@ -1,6 +1,6 @@
 //! Whose tunnels are opened.
 
-use crate::settings::{Error, Network, ROUTES_MAX, Settings};
+use crate::settings::{Error, NETWORKS_MAX, Network, Settings};
 use crate::tunnels::Tunnel;
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ pub(crate) struct Opened {
 impl Opened {
     pub fn of(settings: &Settings) -> Result<Self, Error> {
         let mut kinds = [false; Tunnel::ALL.len()];
-        if settings.tunnels.len() > ROUTES_MAX {
+        if settings.tunnels.len() > NETWORKS_MAX {
             return Err(Error::Peers { got: settings.tunnels.len() });
         }
         for (tunnel, peers) in &settings.tunnels {

@@ -1,13 +1,16 @@
 //! Which addresses are the stack's own, and by which interface and neighbour others are reached.
 
 mod narrow;
+mod through;
 
 pub use narrow::NARROW_MAX;
 pub(crate) use narrow::WayNews;
+pub(crate) use through::Hop;
 
-use crate::settings::{Error, Network, ROUTES_MAX, Route, Settings};
+use crate::settings::{Error, NETWORKS_MAX, Network, Route, Settings};
 use narrow::Narrow;
 use std::net::IpAddr;
+use through::Through;
 
 /// How a packet gets to where it is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +30,11 @@ struct Near {
     interface: usize,
 }
 
-/// The own addresses, and the ways to others. Few, so they are looked through in order; the longest prefix is the first.
+/// The own addresses, and the ways to others. Own networks are few, so they are looked through in order; the longest prefix is the first.
 #[derive(Debug)]
 pub(crate) struct Routes {
     near: Vec<Near>,
-    /// Each with its interface.
-    routes: Vec<(Route, usize)>,
+    through: Through,
     narrow: Narrow,
 }
 
@@ -42,9 +44,8 @@ impl Routes {
             networks.iter().map(move |network| Near { network: *network, interface }).collect::<Vec<_>>()
         };
         let mut near: Vec<_> = settings.interfaces.iter().map(|one| &one.networks).enumerate().flat_map(of).collect();
-        let mut routes = settings.routes.clone();
-        if near.len() + routes.len() > ROUTES_MAX {
-            return Err(Error::Routes { got: near.len() + routes.len() });
+        if near.len() > NETWORKS_MAX {
+            return Err(Error::Networks { got: near.len() });
         }
         near.iter().try_for_each(|near| check_own(&near.network))?;
         let is_of_both =
@@ -54,15 +55,33 @@ impl Routes {
             return Err(Error::Twice { address: one.network.address });
         }
         near.sort_by_key(|near| std::cmp::Reverse(near.network.bits));
-        routes.sort_by_key(|route| std::cmp::Reverse(route.bits));
-        let mut made = Self { near, routes: Vec::new(), narrow: Narrow::default() };
-        let routes: Result<Vec<_>, Error> = routes.iter().map(|route| Ok((*route, made.interface_of(route)?))).collect();
-        made.routes = routes?;
+        let mut made = Self { near, through: Through::new(), narrow: Narrow::default() };
+        for route in &settings.routes {
+            let hop = made.hop_of(route)?;
+            // Of two for one network the first counts.
+            if made.through.get(route.destination, route.bits).is_none() {
+                made.through.insert(route.destination, route.bits, hop)?;
+            }
+        }
         Ok(made)
     }
 
-    /// The interface of a route's router.
-    fn interface_of(&self, route: &Route) -> Result<usize, Error> {
+    /// The way to a network is that from now on. Says which router it had before. A change costs as much with many routes as with few.
+    ///
+    /// # Errors
+    /// As for the routes of [`Settings`]; then nothing has changed.
+    pub fn add(&mut self, route: &Route) -> Result<Option<Hop>, Error> {
+        let hop = self.hop_of(route)?;
+        self.through.insert(route.destination, route.bits, hop)
+    }
+
+    /// There is no way to exactly that network from now on but what shorter prefixes say. Says which router it had.
+    pub fn delete(&mut self, destination: IpAddr, bits: u8) -> Option<Hop> {
+        self.through.remove(destination, bits)
+    }
+
+    /// A route's router and its interface.
+    fn hop_of(&self, route: &Route) -> Result<Hop, Error> {
         let Route { destination, bits, router, interface } = *route;
         Network { address: destination, bits }.check()?;
         let beside = self.way_beside(router, interface).filter(|_| router.is_ipv4() == destination.is_ipv4());
@@ -71,7 +90,7 @@ impl Routes {
         if router.is_multicast() || router.is_unspecified() || self.is_broadcast(router) {
             return Err(Error::Address { address: router });
         }
-        Ok(way.interface)
+        Ok((router, way.interface))
     }
 
     /// Whether the address is the stack's own.
@@ -100,8 +119,7 @@ impl Routes {
         if let Some(way) = self.way_beside(to, None) {
             return Some(way);
         }
-        let holds = |route: &Route| Network { address: route.destination, bits: route.bits }.holds(to);
-        let (Route { router, .. }, interface) = *self.routes.iter().find(|(route, _)| holds(route))?;
+        let (router, interface) = self.through.find(to)?;
         let beside = self.way_beside(router, Some(interface));
         assert!(beside.is_some(), "a router is beside us: that was looked at when the route was taken");
         // A router of IPv6 may be known by the link's address alone, of which no network says where we send from.
@@ -307,7 +325,46 @@ mod tests {
         assert_eq!(error(mixed), Error::Router { router: ip("10.0.0.1") });
         let everybody = settings().with_network(ip("10.0.0.2"), 24).with_route(ip("0.0.0.0"), 0, ip("10.0.0.255"));
         assert_eq!(error(everybody), Error::Address { address: ip("10.0.0.255") });
-        let many = (0..=ROUTES_MAX).fold(settings(), |settings, _| settings.with_network(ip("10.0.0.2"), 24));
-        assert_eq!(error(many), Error::Routes { got: ROUTES_MAX + 1 });
+        let many = (0..=NETWORKS_MAX).fold(settings(), |settings, _| settings.with_network(ip("10.0.0.2"), 24));
+        assert_eq!(error(many), Error::Networks { got: NETWORKS_MAX + 1 });
+    }
+
+    /// Routes come and go while others stay: as many as no list could be looked through for, each packet.
+    #[test]
+    fn routes_are_added_and_deleted_live() {
+        let beside = settings().with_network(ip("10.0.0.2"), 24).with_network(ip("2001:db8::2"), 64);
+        let first = beside.with_route(ip("0.0.0.0"), 0, ip("10.0.0.1")).with_route(ip("0.0.0.0"), 0, ip("10.0.0.9"));
+        let mut routes = Routes::new(&first).unwrap();
+        let route = |destination: &str, bits, router: &str| Route {
+            destination: ip(destination),
+            bits,
+            router: ip(router),
+            interface: None,
+        };
+        let hop = |routes: &Routes, to: &str| routes.way(ip(to)).map(|way| way.hop);
+        assert_eq!(hop(&routes, "192.0.2.1"), Some(ip("10.0.0.1")), "of two for one network the first counts");
+        let many = |number: u32| IpAddr::V4(std::net::Ipv4Addr::from_bits(0x1400_0000 + (number << 8)));
+        for number in 0..50_000 {
+            let router = std::net::Ipv4Addr::from_bits(0x0a00_0000 + 10 + number % 100).into();
+            let added = routes.add(&Route { destination: many(number), bits: 24, router, interface: None });
+            assert_eq!(added, Ok(None));
+            assert_eq!(routes.way(many(number)).map(|way| way.hop), Some(router));
+        }
+        assert_eq!(routes.add(&route("192.0.2.77", 24, "10.0.0.3")), Ok(None));
+        assert_eq!(routes.add(&route("192.0.2.0", 24, "10.0.0.4")), Ok(Some((ip("10.0.0.3"), 0))));
+        assert_eq!((hop(&routes, "192.0.2.1"), hop(&routes, "192.0.3.1")), (Some(ip("10.0.0.4")), Some(ip("10.0.0.1"))));
+        assert_eq!(routes.add(&route("192.0.2.0", 24, "10.0.1.4")), Err(Error::Router { router: ip("10.0.1.4") }));
+        assert_eq!(routes.add(&route("192.0.2.0", 33, "10.0.0.4")), Err(Error::Prefix { address: ip("192.0.2.0"), bits: 33 }));
+        assert_eq!(routes.add(&route("2001:db8:1::", 48, "fe80::1")), Ok(None));
+        assert_eq!(hop(&routes, "2001:db8:1::1"), Some(ip("fe80::1")));
+        assert_eq!(routes.delete(ip("192.0.2.0"), 24), Some((ip("10.0.0.4"), 0)));
+        assert_eq!((routes.delete(ip("192.0.2.0"), 24), hop(&routes, "192.0.2.1")), (None, Some(ip("10.0.0.1"))));
+        for number in 0..50_000 {
+            assert!(routes.delete(many(number), 24).is_some());
+        }
+        assert_eq!((routes.delete(ip("0.0.0.0"), 0), hop(&routes, "20.0.0.1")), (Some((ip("10.0.0.1"), 0)), None));
+        // What is beside us needs no router, and a route does not lead past it.
+        assert_eq!(routes.add(&route("10.0.0.128", 25, "10.0.0.3")), Ok(None));
+        assert_eq!(hop(&routes, "10.0.0.200"), Some(ip("10.0.0.200")));
     }
 }

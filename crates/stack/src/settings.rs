@@ -13,8 +13,10 @@ use std::sync::Arc;
 pub(crate) const V6_BYTES_LEAST: usize = 1280;
 /// Bytes of the longest frame of the least link that there is: an MTU of 68 (RFC 791).
 pub(crate) const FRAME_BYTES_LEAST: usize = 68 + ethernet::Header::BYTES;
-/// Own addresses and routes together, at most.
-pub const ROUTES_MAX: usize = 64;
+/// Own addresses at most, and networks of tunnels' peers: they are looked through in order.
+pub const NETWORKS_MAX: usize = 256;
+/// Routes of each family at most: they are found by their prefixes.
+pub const ROUTES_MAX: usize = 2_000_000;
 
 /// An address that is the stack's own, and the network that it reaches without a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +134,12 @@ pub enum Error {
         /// How many.
         got: usize,
     },
-    /// More addresses and routes than there may be.
+    /// More own addresses than there may be.
+    Networks {
+        /// How many.
+        got: usize,
+    },
+    /// More routes than there may be.
     Routes {
         /// How many.
         got: usize,
@@ -179,9 +186,10 @@ impl std::fmt::Display for Error {
             Self::Router { router } => {
                 write!(f, "the router {router} is in no network of the stack's addresses: give an address beside it first")
             }
-            Self::Routes { got } => write!(f, "{got} addresses and routes: there may be {ROUTES_MAX}"),
+            Self::Networks { got } => write!(f, "{got} addresses: there may be {NETWORKS_MAX}"),
+            Self::Routes { got } => write!(f, "{got} routes of one family: there may be {ROUTES_MAX}"),
             Self::Peers { got } => {
-                write!(f, "{got} peers of tunnels: there may be {ROUTES_MAX}; give networks instead of addresses")
+                write!(f, "{got} peers of tunnels: there may be {NETWORKS_MAX}; give networks instead of addresses")
             }
             Self::Ports { got, interfaces } => {
                 write!(f, "{got} ports for {interfaces} interfaces: open one for each, in their order")
