@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn keys_come_and_go_as_in_a_map() {
         let mut random = Random::new(3);
-        let hashes: Vec<u64> = (0..64).map(|_| random.bits() & !0xff | 250 + random.below(8)).collect();
+        let hashes: Vec<u64> = (0..64).map(|_| random.bits() & !0xff | (250 + random.below(8))).collect();
         let (mut index, mut model) = (Index::new(64), BTreeMap::new());
         for _ in 0..100_000 {
             let (number, way) = (random.below(64) as u32, random.below(2) as u32);

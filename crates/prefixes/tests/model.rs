@@ -174,4 +174,5 @@ fn memory_follows_the_prefixes() {
         (0..20_000).for_each(|number| assert_eq!(table.remove(&of(round, number)), Some(number)));
     }
     assert!(most < 40 * 20_000, "{most}");
+    assert!(table.memory_bytes() <= most - (32 << 10), "{}: few prefixes need no shortcuts", table.memory_bytes());
 }

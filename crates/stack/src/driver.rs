@@ -7,7 +7,7 @@ use crate::forwarding::{Judge, Traffic};
 use crate::gate::{self, Gate};
 use crate::net::Net;
 use crate::polling::Polling;
-use crate::settings::{Error, Settings};
+use crate::settings::{Error, Route, Settings};
 use crate::sockets::{self, Batches, Sending};
 use crate::work::Packets;
 use corelane_lane::{Mesh, fenced};
@@ -16,7 +16,7 @@ use corelane_seam::{
     Op, Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
 };
 use std::cell::{Ref, RefCell};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -126,6 +126,20 @@ impl<D: Driver> Stack<D> {
     pub fn neighbours(&self) -> (usize, usize) {
         let each = self.net.interfaces().iter().map(|interface| interface.neighbours().lengths());
         each.fold((0, 0), |(known, asked), (more, others)| (known + more, asked + others))
+    }
+
+    /// One more way leads to a network from now on; of several, each flow keeps to one. Says whether it is new: a network of ours is reached without a router. Each lane of a
+    /// program is told; how many routes there are makes no difference to what that costs.
+    ///
+    /// # Errors
+    /// As for the routes of [`Settings`]; then nothing has changed.
+    pub fn add_route(&mut self, route: &Route) -> Result<bool, Error> {
+        self.net.routes_mut().add(route)
+    }
+
+    /// No way by that router leads to exactly that network any more. Says whether one did.
+    pub fn delete_route(&mut self, destination: IpAddr, bits: u8, router: IpAddr) -> bool {
+        self.net.routes_mut().delete(destination, bits, router)
     }
 
     /// Why a port is closed, if nobody wanted that.

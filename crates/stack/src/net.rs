@@ -106,6 +106,11 @@ impl Net {
         self.routes.way(to)
     }
 
+    /// Own addresses and ways, to be changed.
+    pub fn routes_mut(&mut self) -> &mut Routes {
+        &mut self.routes
+    }
+
     /// What was forwarded at an interface.
     pub fn traffic(&self, interface: usize) -> Option<Traffic> {
         self.forwarding.traffic(interface)

@@ -6,6 +6,7 @@
 mod marked;
 mod narrow;
 mod prefixes;
+mod reaches;
 
 pub use narrow::NARROW_MAX;
 pub(crate) use narrow::WayNews;
@@ -14,11 +15,12 @@ use crate::settings::{Error, Network, ROUTES_MAX, Route, Settings, WAYS_MAX};
 use marked::{BROADCAST, Marked, OWN};
 use narrow::Narrow;
 use prefixes::Prefixes;
+use reaches::{Reach, Reaches};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// How a packet gets to where it is to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Way {
     /// The address of ours that it leaves from.
     pub source: IpAddr,
@@ -28,23 +30,16 @@ pub(crate) struct Way {
     pub interface: usize,
 }
 
-/// Where a prefix leads.
-#[derive(Clone, Debug)]
-enum Reach {
-    /// To neighbours at an interface, from that address of ours.
-    Near { source: IpAddr, interface: usize },
-    /// By one of these routers.
-    By(Vec<Way>),
-}
-
 /// The own addresses, and the ways to others.
 #[derive(Debug)]
 pub(crate) struct Routes {
     /// The networks of each interface, those with the longest prefix first.
     near: Vec<Vec<Network>>,
     marked: Marked,
+    /// Where these networks lead, by the number of a reach; and the same with what routers lead to.
+    own: Prefixes,
     prefixes: Prefixes,
-    reaches: Vec<Reach>,
+    reaches: Reaches,
     narrow: Narrow,
 }
 
@@ -67,34 +62,84 @@ impl Routes {
             marks.extend(broadcast_of(network).map(|last| (last, BROADCAST)));
         }
         near.iter_mut().for_each(|networks| networks.sort_by_key(|network| std::cmp::Reverse(network.bits)));
-        let (prefixes, reaches) = (Prefixes::default(), Vec::new());
-        let mut made = Self { near, marked: Marked::new(&marks), prefixes, reaches, narrow: Narrow::default() };
-        made.add_near();
-        let beside = made.prefixes.clone();
-        settings.routes.iter().try_for_each(|route| made.add_route(route, &beside))?;
+        let (own, prefixes, reaches) = (Prefixes::new(), Prefixes::new(), Reaches::default());
+        let mut made = Self { near, marked: Marked::new(&marks), own, prefixes, reaches, narrow: Narrow::default() };
+        made.add_near()?;
+        settings.routes.iter().try_for_each(|route| made.add(route).map(drop))?;
         Ok(made)
     }
 
     /// Adds the networks of the own addresses: of two with one prefix, the first.
-    fn add_near(&mut self) {
-        let Self { near, prefixes, reaches, .. } = self;
+    fn add_near(&mut self) -> Result<(), Error> {
+        let Self { near, own, prefixes, reaches, .. } = self;
         for (interface, network) in
             near.iter().enumerate().flat_map(|(interface, all)| all.iter().map(move |one| (interface, one)))
         {
-            if prefixes.add(network.address, network.bits, reaches.len()) == reaches.len() {
-                reaches.push(Reach::Near { source: network.address, interface });
+            if own.get(network.address, network.bits).is_none() {
+                let number = reaches.take(Reach::Near { source: network.address, interface });
+                own.insert(network.address, network.bits, number)?;
+                prefixes.insert(network.address, network.bits, number)?;
             }
         }
+        Ok(())
     }
 
-    /// Adds a route, whose router is found among the networks `beside` us: to a group, if there are others of its prefix.
-    fn add_route(&mut self, route: &Route, beside: &Prefixes) -> Result<(), Error> {
+    /// One more way leads to a network from now on, in a group with others of its prefix, if there are any. Says whether it is new: a network of ours is reached without a router.
+    /// How many routes there are makes no difference to what that costs.
+    ///
+    /// # Errors
+    /// As for the routes of [`Settings`]; then nothing has changed.
+    pub fn add(&mut self, route: &Route) -> Result<bool, Error> {
+        let way = self.way_by(route)?;
+        let Route { destination, bits, .. } = *route;
+        let ways = match self.prefixes.get(destination, bits).map(|number| self.reaches.get(number)) {
+            None => vec![way],
+            Some(Reach::Near { .. }) => return Ok(false),
+            Some(Reach::By(ways)) if ways.contains(&way) => return Ok(false),
+            Some(Reach::By(ways)) if ways.len() >= WAYS_MAX => return Err(Error::Ways { destination, bits }),
+            Some(Reach::By(ways)) => ways.iter().copied().chain([way]).collect(),
+        };
+        self.lead(destination, bits, ways).map(|()| true)
+    }
+
+    /// No way by that router leads to exactly that network any more. Says whether one did.
+    pub fn delete(&mut self, destination: IpAddr, bits: u8, router: IpAddr) -> bool {
+        let Some(number) = self.prefixes.get(destination, bits) else { return false };
+        let Reach::By(ways) = self.reaches.get(number) else { return false };
+        let left: Vec<_> = ways.iter().copied().filter(|way| way.hop != router).collect();
+        if left.len() == ways.len() {
+            return false;
+        }
+        if left.is_empty() {
+            self.prefixes.remove(destination, bits);
+            self.reaches.give(number);
+        } else if self.lead(destination, bits, left).is_err() {
+            unreachable!("a network that is there finds its place");
+        }
+        true
+    }
+
+    /// A network is reached by these from now on.
+    fn lead(&mut self, destination: IpAddr, bits: u8, ways: Vec<Way>) -> Result<(), Error> {
+        let number = self.reaches.take(Reach::By(ways));
+        match self.prefixes.insert(destination, bits, number) {
+            Ok(before) => before.into_iter().for_each(|before| self.reaches.give(before)),
+            Err(error) => {
+                self.reaches.give(number);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The way by a route's router, which is in a network of ours.
+    fn way_by(&self, route: &Route) -> Result<Way, Error> {
         let Route { destination, bits, router, interface } = *route;
         Network { address: destination, bits }.check()?;
         let beside = match interface {
             Some(interface) => self.beside(interface, router),
             None if is_of_link(router) => self.nearest(router, None),
-            None => beside.find(router).and_then(|reach| self.by(reach, router, || 0)),
+            None => self.own.find(router).and_then(|number| self.by(number, router, || 0)),
         };
         let beside = beside.filter(|_| router.is_ipv4() == destination.is_ipv4());
         let way = beside.filter(|_| !self.is_own(router)).ok_or(Error::Router { router })?;
@@ -102,15 +147,7 @@ impl Routes {
         if router.is_multicast() || router.is_unspecified() || self.is_broadcast(router) {
             return Err(Error::Address { address: router });
         }
-        let place = self.prefixes.add(destination, bits, self.reaches.len());
-        match self.reaches.get_mut(place) {
-            None => self.reaches.push(Reach::By(vec![way])),
-            Some(Reach::By(ways)) if ways.len() >= WAYS_MAX => return Err(Error::Ways { destination, bits }),
-            Some(Reach::By(ways)) => ways.push(way),
-            // A network of ours is reached without a router.
-            Some(Reach::Near { .. }) => {}
-        }
-        Ok(())
+        Ok(way)
     }
 
     /// Whether the address is the stack's own.
@@ -137,14 +174,14 @@ impl Routes {
             return None;
         }
         let reach = self.prefixes.find(to);
-        if is_of_link(to) && !reach.is_some_and(|reach| matches!(self.reaches[reach], Reach::Near { .. })) {
+        if is_of_link(to) && !reach.is_some_and(|reach| matches!(self.reaches.get(reach), Reach::Near { .. })) {
             return self.nearest(to, None);
         }
         self.by(reach?, to, draw)
     }
 
-    fn by(&self, reach: usize, to: IpAddr, draw: impl FnOnce() -> u32) -> Option<Way> {
-        match &self.reaches[reach] {
+    fn by(&self, number: u32, to: IpAddr, draw: impl FnOnce() -> u32) -> Option<Way> {
+        match self.reaches.get(number) {
             Reach::Near { source, interface } => Some(Way { source: *source, hop: to, interface: *interface }),
             Reach::By(ways) => {
                 let place = if ways.len() == 1 { 0 } else { ((u64::from(draw()) * ways.len() as u64) >> 32) as usize };
@@ -161,7 +198,7 @@ impl Routes {
         if is_of_link(from) {
             return true;
         }
-        match self.prefixes.find(from).map(|reach| &self.reaches[reach]) {
+        match self.prefixes.find(from).map(|number| self.reaches.get(number)) {
             None => false,
             Some(_) if !is_strict => true,
             Some(Reach::Near { interface: by, .. }) => *by == interface,
@@ -338,6 +375,49 @@ mod tests {
         assert!(refused.to_string().contains("belongs to one interface"), "{refused}");
         let elsewhere = settings().with_network(ip("10.0.0.2"), 24).with_route_by(ip("0.0.0.0"), 0, ip("10.0.0.1"), 1);
         assert_eq!(Routes::new(&elsewhere).unwrap_err(), Error::Router { router: ip("10.0.0.1") });
+    }
+
+    /// Routes come and go while others stay: as many as no list could be looked through for, each packet.
+    #[test]
+    fn routes_are_added_and_deleted_live() {
+        let beside = settings().with_network(ip("10.0.0.2"), 24).with_network(ip("2001:db8::2"), 64);
+        let mut routes = Routes::new(&beside.with_route(ip("0.0.0.0"), 0, ip("10.0.0.1"))).unwrap();
+        let route = |destination: &str, bits, router: &str| Route {
+            destination: ip(destination),
+            bits,
+            router: ip(router),
+            interface: None,
+        };
+        let hop = |routes: &Routes, to: &str| routes.way(ip(to)).map(|way| way.hop);
+        let many = |number: u32| IpAddr::V4(Ipv4Addr::from_bits(0x1400_0000 + (number << 8)));
+        let router = |number: u32| IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + 10 + number % 100));
+        for number in 0..50_000 {
+            let one = Route { destination: many(number), bits: 24, router: router(number), interface: None };
+            assert_eq!((routes.add(&one), routes.add(&one)), (Ok(true), Ok(false)));
+            assert_eq!(routes.way(many(number)).map(|way| way.hop), Some(router(number)));
+        }
+        // A group is one way less, or more.
+        assert_eq!(routes.add(&route("192.0.2.77", 24, "10.0.0.3")), Ok(true));
+        assert_eq!(routes.add(&route("192.0.2.0", 24, "10.0.0.4")), Ok(true));
+        let drawn = |routes: &Routes, drawn: u32| routes.way_of_flow(ip("192.0.2.1"), || drawn).map(|way| way.hop);
+        assert_eq!((drawn(&routes, 0), drawn(&routes, u32::MAX)), (Some(ip("10.0.0.3")), Some(ip("10.0.0.4"))));
+        assert!(routes.delete(ip("192.0.2.0"), 24, ip("10.0.0.3")) && !routes.delete(ip("192.0.2.0"), 24, ip("10.0.0.3")));
+        assert_eq!((drawn(&routes, 0), drawn(&routes, u32::MAX)), (Some(ip("10.0.0.4")), Some(ip("10.0.0.4"))));
+        assert_eq!(routes.add(&route("192.0.2.0", 24, "10.0.1.4")), Err(Error::Router { router: ip("10.0.1.4") }));
+        assert_eq!(routes.add(&route("192.0.2.0", 33, "10.0.0.4")), Err(Error::Prefix { address: ip("192.0.2.0"), bits: 33 }));
+        assert!(routes.delete(ip("192.0.2.0"), 24, ip("10.0.0.4")));
+        assert_eq!(hop(&routes, "192.0.2.1"), Some(ip("10.0.0.1")), "by the shorter prefix");
+        assert_eq!(routes.add(&route("2001:db8:1::", 48, "fe80::1")), Ok(true));
+        assert_eq!(hop(&routes, "2001:db8:1::1"), Some(ip("fe80::1")));
+        for number in 0..50_000 {
+            assert!(routes.delete(many(number), 24, router(number)));
+        }
+        assert!(routes.delete(ip("0.0.0.0"), 0, ip("10.0.0.1")) && hop(&routes, "20.0.0.1").is_none());
+        // What is beside us needs no router: that network is led to by none, and goes with none. A longer one may be behind a router.
+        assert_eq!(routes.add(&route("10.0.0.0", 24, "10.0.0.3")), Ok(false));
+        assert!(!routes.delete(ip("10.0.0.0"), 24, ip("10.0.0.3")) && hop(&routes, "10.0.0.200") == Some(ip("10.0.0.200")));
+        assert_eq!(routes.add(&route("10.0.0.128", 25, "10.0.0.3")), Ok(true));
+        assert_eq!(hop(&routes, "10.0.0.200"), Some(ip("10.0.0.3")));
     }
 
     #[test]

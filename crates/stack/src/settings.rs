@@ -18,7 +18,7 @@ pub(crate) const FRAME_BYTES_LEAST: usize = 68 + ethernet::Header::BYTES;
 /// Interfaces of a stack, at most.
 pub const INTERFACES_MAX: usize = 4096;
 /// Own addresses and routes together, at most.
-pub const ROUTES_MAX: usize = 65_536;
+pub const ROUTES_MAX: usize = 2_000_000;
 /// Routes of one prefix, at most.
 pub const WAYS_MAX: usize = 16;
 /// Networks whose tunnels are opened, at most.

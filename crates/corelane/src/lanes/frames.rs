@@ -635,7 +635,7 @@ mod tests {
             ("eth1,ip=ff02::1/64", "ff02::1 is no address of one host"),
             ("eth1,ip=10.0.0.2/33", "IPv4 has up to 32 bits"),
             ("eth1,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=10.0.0.2/16", "ip=10.0.0.2 stands there twice"),
-            ("eth1,mtu=9000", "\"mtu=9000\" is neither ip= nor via= nor tunnel= nor channels= nor frames= nor poll"),
+            ("eth1,mtu=9000", "\"mtu=9000\" is neither ip= nor vlan= nor forward nor via= nor tunnel= nor channels= nor frames= nor poll"),
             ("eth1,ip=10.0.0.2/24,frames=255", "no number of frames from 256 to 65536"),
             ("eth1,ip=10.0.0.2/24,frames=65537", "no number of frames from 256 to 65536"),
             ("tap:tap0,ip=10.0.0.2/24,poll", "a tap is not polled"),

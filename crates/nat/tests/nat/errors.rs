@@ -104,7 +104,9 @@ fn parts_and_what_has_no_ports_are_refused() {
     assert_eq!(lane.out(0, &mut short), Verdict::Refused(Cause::Malformed));
     assert_eq!((lane.nat.sessions(), lane.nat.counts().refused_unfit), (0, 43));
     // An error about a later part quotes no ports.
-    let mut later = datagram(SocketAddrV4::new(EXTERNAL, 4001), remote, b"question");
+    let source = lane.source(0, datagram(inside, remote, b"question"));
+    let mut later = datagram(source, remote, b"question");
+    assert_eq!(lane.nat.incoming(0, &mut error(ROUTER, EXTERNAL, &later, 576)), Verdict::Translated);
     later[7] = 1;
     assert_eq!(lane.nat.incoming(0, &mut error(ROUTER, EXTERNAL, &later, 576)), Verdict::Untouched);
 }

@@ -141,7 +141,13 @@ fn answers_come_home_to_the_lane_that_has_asked() {
 fn a_port_is_kept_where_the_hash_permits() {
     let mut lane = Lane::new(&Settings::new(EXTERNAL).for_lane(1, 4));
     let remote = |number: u16| SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, number as u8), 1000 + number);
-    let ports: BTreeSet<_> = (0..200).map(|number| lane.source(0, datagram(end(INSIDE), remote(number), b"")).port()).collect();
+    let mut ports = BTreeSet::new();
+    for number in 0..200 {
+        let source = lane.source(0, datagram(end(INSIDE), remote(number), b""));
+        let answer = Tuple::new(SocketAddr::V4(remote(number)), SocketAddr::V4(source), Protocol::UDP).unwrap();
+        assert!(lane.is_home(lane.hasher.tuple(&answer).unwrap().flow), "{number}");
+        ports.insert(source.port());
+    }
     assert!(ports.len() < 50, "{}", ports.len());
     assert_eq!((lane.nat.sessions(), lane.nat.counts().away, lane.nat.ports()), (200, 0, ports.len()));
 }
@@ -187,6 +193,23 @@ fn sessions_end_when_nothing_was_sent_for_their_time() {
     assert_eq!(lane.nat.sessions(), 1);
     lane.nat.expire(late + u64::from(echo_time + 2) * SECOND, 100_000);
     assert_eq!((lane.nat.sessions(), lane.nat.ports(), lane.nat.counts().ended), (0, 0, 1));
+}
+
+/// A connection that was established for long gives its port back soon after it is closed, not hours later.
+#[test]
+fn a_closed_connection_ends_early() {
+    let (inside, remote, mut lane) = (end(INSIDE), end(REMOTE), Lane::new(&Settings::new(EXTERNAL)));
+    let source = lane.source(0, segment(inside, remote, SYN));
+    lane.destination(0, segment(remote, source, SYN.with(ACK)));
+    lane.source(0, segment(inside, remote, ACK));
+    for second in 1..1_000 {
+        lane.nat.expire(second * SECOND, 1_000);
+    }
+    assert_eq!(lane.nat.sessions(), 1);
+    lane.source(1_000 * SECOND, segment(inside, remote, FIN.with(ACK)));
+    lane.destination(1_000 * SECOND, segment(remote, source, FIN.with(ACK)));
+    lane.nat.expire(1_242 * SECOND, 1_000);
+    assert_eq!((lane.nat.sessions(), lane.nat.ports()), (0, 0));
 }
 
 /// A session that is used lives on, however often its place in the wheel comes; one that ended long ago begins anew, though nobody has taken it out.

@@ -1,44 +1,59 @@
-//! The longest prefix of an address, among those that lead somewhere: for each length that there is, the networks of that length.
+//! The longest prefix of an address among those that lead somewhere, of both families.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use crate::settings::{Error, ROUTES_MAX};
+use corelane_prefixes::{Prefix, Prefixes as Table};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where networks lead, by the number of a way.
-#[derive(Clone, Debug, Default)]
+/// Where networks lead, by numbers: [`ROUTES_MAX`] networks of each family at most.
+#[derive(Debug)]
 pub(super) struct Prefixes {
-    /// Of IPv4 and of IPv6, the longest first.
-    families: [Vec<(u8, BTreeMap<u128, usize>)>; 2],
-}
-
-/// The address as a number whose first bits are the address's.
-fn number_of(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
-        IpAddr::V6(address) => address.to_bits(),
-    }
-}
-
-fn front(number: u128, bits: u8) -> u128 {
-    let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-    number & mask
+    v4: Table<Ipv4Addr>,
+    v6: Table<Ipv6Addr>,
 }
 
 impl Prefixes {
-    /// Where the longest prefix of an address leads.
-    pub fn find(&self, address: IpAddr) -> Option<usize> {
-        let number = number_of(address);
-        let mut lengths = self.families[usize::from(address.is_ipv6())].iter();
-        lengths.find_map(|(bits, networks)| networks.get(&front(number, *bits)).copied())
+    pub const fn new() -> Self {
+        Self { v4: Table::with_bound(ROUTES_MAX), v6: Table::with_bound(ROUTES_MAX) }
     }
 
-    /// Where that network leads: there, unless it led somewhere before.
-    pub fn add(&mut self, address: IpAddr, bits: u8, way: usize) -> usize {
-        let lengths = &mut self.families[usize::from(address.is_ipv6())];
-        let place = lengths.partition_point(|(length, _)| *length > bits);
-        if lengths.get(place).is_none_or(|(length, _)| *length != bits) {
-            lengths.insert(place, (bits, BTreeMap::new()));
+    /// Where the longest prefix of an address leads.
+    pub fn find(&self, address: IpAddr) -> Option<u32> {
+        let found = match address {
+            IpAddr::V4(address) => self.v4.find(address),
+            IpAddr::V6(address) => self.v6.find(address),
+        };
+        found.map(|(_, number)| number)
+    }
+
+    /// Where exactly that network leads.
+    pub fn get(&self, address: IpAddr, bits: u8) -> Option<u32> {
+        match address {
+            IpAddr::V4(address) => self.v4.get(&Prefix::around(address, bits).ok()?),
+            IpAddr::V6(address) => self.v6.get(&Prefix::around(address, bits).ok()?),
         }
-        *lengths[place].1.entry(front(number_of(address), bits)).or_insert(way)
+    }
+
+    /// The network that an address begins with leads there from now on. Says where it led before.
+    ///
+    /// # Errors
+    /// [`Error::Routes`], [`Error::Prefix`].
+    pub fn insert(&mut self, address: IpAddr, bits: u8, number: u32) -> Result<Option<u32>, Error> {
+        let before = match address {
+            IpAddr::V4(address) => Prefix::around(address, bits).and_then(|prefix| self.v4.insert(prefix, number)),
+            IpAddr::V6(address) => Prefix::around(address, bits).and_then(|prefix| self.v6.insert(prefix, number)),
+        };
+        before.map_err(|error| match error {
+            corelane_prefixes::Error::Full { most } => Error::Routes { got: most + 1 },
+            _ => Error::Prefix { address, bits },
+        })
+    }
+
+    /// That network leads nowhere from now on. Says where it led.
+    pub fn remove(&mut self, address: IpAddr, bits: u8) -> Option<u32> {
+        match address {
+            IpAddr::V4(address) => self.v4.remove(&Prefix::around(address, bits).ok()?),
+            IpAddr::V6(address) => self.v6.remove(&Prefix::around(address, bits).ok()?),
+        }
     }
 }
 
@@ -47,26 +62,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_prefix_is_found_and_the_first_to_name_it_stays() {
+    fn families_have_tables_of_their_own() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let mut prefixes = Prefixes::default();
-        let all =
-            [("10.0.0.0", 8), ("10.1.2.3", 24), ("0.0.0.0", 0), ("10.1.2.9", 32), ("2001:db8::", 32), ("2001:db8:1::7", 128)];
-        for (way, (address, bits)) in all.into_iter().enumerate() {
-            assert_eq!(prefixes.add(ip(address), bits, way), way);
+        let mut prefixes = Prefixes::new();
+        for (number, (address, bits)) in [("10.0.0.7", 8), ("0.0.0.0", 0), ("::", 0), ("2001:db8::7", 32)].into_iter().enumerate()
+        {
+            assert_eq!(prefixes.insert(ip(address), bits, number as u32), Ok(None));
         }
-        assert_eq!(prefixes.add(ip("10.77.0.0"), 8, 99), 0, "it leads somewhere already");
-        for (address, way) in [
-            ("10.9.9.9", Some(0)),
-            ("10.1.2.4", Some(1)),
-            ("10.1.2.9", Some(3)),
-            ("192.0.2.1", Some(2)),
-            ("2001:db8::1", Some(4)),
-            ("2001:db8:1::7", Some(5)),
-            ("2001:db8:1::8", Some(4)),
-            ("2001:db9::", None),
-        ] {
-            assert_eq!(prefixes.find(ip(address)), way, "{address}");
-        }
+        let found = ["10.9.9.9", "192.0.2.1", "fd00::1", "2001:db8:1::"].map(|address| prefixes.find(ip(address)));
+        assert_eq!(found, [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!(prefixes.insert(ip("10.77.0.0"), 8, 9), Ok(Some(0)));
+        assert_eq!((prefixes.get(ip("10.0.0.0"), 8), prefixes.get(ip("10.0.0.0"), 9)), (Some(9), None));
+        assert_eq!((prefixes.remove(ip("10.0.0.0"), 8), prefixes.find(ip("10.9.9.9"))), (Some(9), Some(1)));
+        assert_eq!(prefixes.insert(ip("10.0.0.0"), 33, 1), Err(Error::Prefix { address: ip("10.0.0.0"), bits: 33 }));
+        assert_eq!((prefixes.get(ip("::"), 129), prefixes.remove(ip("10.0.0.0"), 33)), (None, None));
     }
 }
