@@ -12,6 +12,8 @@ pub enum Echo {
     Packet,
     /// The same, which takes packets in by itself.
     Polling,
+    /// The same, which holds packets to no part of its time (`user_frac=0`).
+    Ungoverned,
     /// A lane's socket, to which datagrams come one by one.
     Sockets,
     /// A lane's socket, asked by datagrams one by one that the kernel puts together where they come close to each other (GRO).
@@ -30,9 +32,10 @@ pub enum Echo {
 
 impl Echo {
     /// All of them, the one that is judged first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Packet,
         Self::Polling,
+        Self::Ungoverned,
         Self::Sockets,
         Self::Merged,
         Self::Trains,
@@ -47,7 +50,7 @@ impl Echo {
 
     /// Whether it is a lane over frames.
     pub fn is_over_frames(self) -> bool {
-        Self::BUILDS.as_flattened().contains(&self)
+        self == Self::Ungoverned || Self::BUILDS.as_flattened().contains(&self)
     }
 
     /// Whether it is of the build beside this one.
@@ -57,7 +60,7 @@ impl Echo {
 
     /// Whether it takes packets in by itself.
     pub fn polls(self) -> bool {
-        matches!(self, Self::Polling | Self::PollingBeside)
+        matches!(self, Self::Polling | Self::Ungoverned | Self::PollingBeside)
     }
 
     /// What it is asked in `cell`.
@@ -73,6 +76,7 @@ impl fmt::Display for Echo {
         f.pad(match self {
             Self::Packet => "packet lane",
             Self::Polling => "packet lane, polls",
+            Self::Ungoverned => "packet lane, polls, no controller",
             Self::Sockets => "sockets",
             Self::Merged => "sockets, GRO",
             Self::Trains => "sockets, trains",
@@ -110,6 +114,9 @@ pub const CELLS: &[Cell] = &[
 
 /// The most that a build may cost of the one beside it, and its median answer may take.
 pub const BESIDE: Limit = Limit::AtMost(1.03);
+
+/// The most that a packet may cost where it may take a part of the lane's time, of what it costs without a controller.
+pub const GOVERNED: Limit = Limit::AtMost(1.03);
 
 /// The goal beyond the bar of the 510 bytes.
 pub const GOAL: Limit = Limit::AtMost(0.5);

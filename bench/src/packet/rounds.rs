@@ -4,7 +4,7 @@ use anyhow::Result;
 use corelane_load::stats::median;
 use serde::Serialize;
 
-use super::cells::{BESIDE, Cell, Echo, GOAL};
+use super::cells::{BESIDE, Cell, Echo, GOAL, GOVERNED};
 use super::programs;
 use super::servers::Echoing;
 use super::wire::End;
@@ -77,7 +77,8 @@ pub fn judge(cell: &Cell, found: &CellRounds) -> Vec<Verdict> {
         let cost = found.judge(ours, beside, COST, Measured::cpu_us_per_request, BESIDE);
         [cost, found.judge(ours, beside, "p50 latency", |part| part.sample.p50_us, BESIDE)]
     });
-    by_sockets.chain(by_beside).flatten().collect()
+    let governed = found.judge(Echo::Polling, Echo::Ungoverned, COST, Measured::cpu_us_per_request, GOVERNED);
+    by_sockets.chain(by_beside).chain([governed]).flatten().collect()
 }
 
 /// A packet lane, that which somebody gets who asks for nothing else or one that polls, against the socket that is asked one by one.
@@ -133,6 +134,15 @@ mod tests {
         let words: Vec<_> = verdicts.iter().map(|verdict| (verdict.value, verdict.word)).collect();
         assert_eq!(words, [(0.5, Word::Met), (0.5, Word::Met), (0.75, Word::Met), (0.75, Word::Missed)]);
         assert!(verdicts[2..].iter().all(|verdict| verdict.what.starts_with("packet lane, polls / sockets")), "each by its name");
+    }
+
+    #[test]
+    fn a_controller_is_judged_by_a_lane_without_one() {
+        let echoes = vec![Echo::Polling, Echo::Ungoverned];
+        let round = [[3.0, 2.0], [3.0, 1.0]].map(|[server, receiver]| measured(server, receiver)).to_vec();
+        let verdicts = judge(&CELLS[1], &Rounds { cell: "packet-64", who: echoes, rounds: vec![round; 5] });
+        assert_eq!(verdicts.len(), 1);
+        assert_eq!((verdicts[0].value, verdicts[0].word), (1.25, Word::Missed));
     }
 
     #[test]

@@ -120,7 +120,11 @@ fn lane(echo: Echo, corelane: &Path, wire: &Wire, more: &[String]) -> Result<Ser
     let mut command = wire.command(End::Far, corelane)?;
     command.args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string()]);
     if echo.is_over_frames() {
-        let polls = if echo.polls() { ",poll" } else { "" };
+        let polls = match echo {
+            Echo::Ungoverned => ",poll,user_frac=0",
+            _ if echo.polls() => ",poll",
+            _ => "",
+        };
         command.args(["--packet", &format!("{},ip={LANE_ADDRESS}/24{polls}", End::Far.interface())]);
         command.arg(format!("echo=udp://{LANE_ADDRESS}:{PORT}?reflect"));
     } else {

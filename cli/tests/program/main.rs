@@ -24,6 +24,7 @@ mod packet;
 mod packet_kernel;
 mod packet_link;
 mod packet_ports;
+mod packet_vlans;
 mod plan;
 mod polling;
 mod profile;

@@ -24,7 +24,7 @@ pub struct Scheduling {
     flags: u64,
     nice: i32,
     priority: u32,
-    /// Runtime, deadline and period in nanoseconds, which only SCHED_DEADLINE has.
+    /// Runtime, deadline and period in nanoseconds, which only SCHED_DEADLINE has; the first is the slice of a fair thread, 0 if that is the scheduler's to say.
     deadline: [u64; 3],
 }
 
@@ -52,6 +52,13 @@ impl Scheduling {
     #[must_use]
     pub fn of_one_thread(self) -> Self {
         Self { flags: self.flags | libc::SCHED_FLAG_RESET_ON_FORK as u64, ..self }
+    }
+
+    /// The same for a fair thread, with a slice of so many nanoseconds, 100,000 to 100,000,000 (Linux 6.12; before that it is ignored). One that wakes with a shorter slice than
+    /// the thread that runs need not wait for the end of that one's.
+    #[must_use]
+    pub const fn in_slices_of(self, nanoseconds: u64) -> Self {
+        Self { deadline: [nanoseconds, 0, 0], ..self }
     }
 
     /// The part of a CPU that it has among others; none if it is not shared by weights (SCHED_FIFO, SCHED_RR, SCHED_DEADLINE).

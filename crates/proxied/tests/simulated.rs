@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
+#[path = "real/moved.rs"]
+mod moved;
+
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{Limits, Passage, Peer, Progress, Segment, Side, Transform, TransformError};
 use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, S, Talker, World, client, for_seeds, patient};

@@ -318,9 +318,10 @@ impl<D: Driver> Stack<D> {
         if self.handled == 0 && looked > 0 {
             self.polling.looked(looked);
         }
-        let are_left = self.gates.iter().any(Gate::has_frames) || self.net.has_queued(&self.beside.borrow());
-        let goes_on = self.polling.end(ended, std::mem::take(&mut self.handled), are_left);
         self.hand_over(at_most.saturating_sub(completions.len() - start + self.done.len()));
+        let others_have = completions.len() > start || !self.done.is_empty();
+        let has_rest = || self.gates.iter().any(Gate::has_frames) || self.net.has_queued(&self.beside.borrow());
+        let goes_on = self.polling.end(ended, std::mem::take(&mut self.handled), others_have, has_rest);
         self.ask_of_ports();
         self.note_to_work();
         completions.append(&mut self.done);

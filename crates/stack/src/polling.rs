@@ -14,6 +14,8 @@ use corelane_seam::Wait;
 const TICKS_LATE: u64 = 128;
 /// Nanoseconds for which tasks wait for packets at the most: services may use the time that packets leave, and packets come all the same.
 const TASKS_WAIT: u64 = 10 * PERIOD;
+/// Nanoseconds that a turn takes at the most beside its collect where nobody was handed anything: what is beyond that was another program's.
+const TURN: u64 = 10_000;
 /// Nanoseconds from one time that the variables are shown to the next.
 const SHOWN_AGAIN: u64 = 100_000_000;
 
@@ -27,6 +29,8 @@ pub(crate) struct Polling {
     began: u64,
     /// The last collect brought packets, so there may be more.
     has_demand: bool,
+    /// The last collect handled packets, handed nobody anything, and no task ran after it: what is left of that turn is the packets'.
+    ends_turn: bool,
     /// Packets come before tasks, and since when that has been so.
     is_first: bool,
     first_since: Option<u64>,
@@ -75,7 +79,17 @@ impl Polling {
     /// One that has told nobody anything; none: packets have the time that they take.
     pub fn new(settings: Option<Settings>) -> Self {
         let controller = settings.map_or(Controller::None, |settings| Controller::of(&settings));
-        Self { settings, controller, left_at: None, began: 0, has_demand: false, is_first: false, first_since: None, network: 0 }
+        Self {
+            settings,
+            controller,
+            left_at: None,
+            began: 0,
+            has_demand: false,
+            ends_turn: false,
+            is_first: false,
+            first_since: None,
+            network: 0,
+        }
     }
 
     /// From now on this is set; returns whether it was not already. What a controller has found out stays as long as there is the same one.
@@ -115,8 +129,14 @@ impl Polling {
             Controller::None => {}
             Controller::Timed(timed) => {
                 if let Some(left_at) = self.left_at.replace(now) {
+                    let passed = now.saturating_sub(left_at);
+                    let own = if self.ends_turn { passed.min(TURN) } else { 0 };
+                    if own > 0 {
+                        timed.charge(own);
+                        self.network += own;
+                    }
                     // Of a lane that sleeps nobody wants the time.
-                    timed.others_took(now.saturating_sub(left_at), self.has_demand && wait == Wait::No);
+                    timed.others_took(passed - own, self.has_demand && wait == Wait::No);
                 }
                 if wait != Wait::No {
                     timed.nobody_wants();
@@ -209,16 +229,18 @@ impl Polling {
         }
     }
 
-    /// A collect ends that has handled so many packets, and left some or not; the time if it was asked for. Returns whether it is to go round again.
-    pub fn end(&mut self, now: Option<u64>, packets: usize, are_left: bool) -> bool {
+    /// A collect ends that has handled so many packets, handed others something or not, and has packets left or not; the time if it was asked for. Returns whether it is to go
+    /// round again.
+    pub fn end(&mut self, now: Option<u64>, packets: usize, others_have: bool, has_rest: impl Fn() -> bool) -> bool {
         self.has_demand = packets > 0;
         if let Some(now) = now {
             self.took(now, packets);
             self.left_at = Some(now);
         }
         self.rank(now);
+        self.ends_turn = self.is_first && !others_have;
         match (&mut self.controller, now) {
-            (Controller::Original(ticking), Some(now)) => ticking.end(now, are_left),
+            (Controller::Original(ticking), Some(now)) => ticking.end(now, has_rest),
             _ => false,
         }
     }
@@ -316,10 +338,11 @@ impl Ticking {
     }
 
     /// What came is handled, but for what is left; returns whether there is a chunk more.
-    fn end(&mut self, now: u64, are_left: bool) -> bool {
-        if are_left || !std::mem::take(&mut self.is_polling) {
+    fn end(&mut self, now: u64, has_rest: impl Fn() -> bool) -> bool {
+        if !self.is_polling || has_rest() {
             return false;
         }
+        self.is_polling = false;
         self.frames = 0;
         self.is_scheduled |= self.original.end(now / 1_000);
         self.is_scheduled
@@ -344,7 +367,7 @@ mod tests {
             polling.woke(woke);
         }
         let now = polling.asks_for_time(packets).then_some(ended);
-        assert!(!polling.end(now, packets, false), "by the clock nobody goes round");
+        assert!(!polling.end(now, packets, true, || false), "by the clock nobody goes round");
     }
 
     #[test]
@@ -364,11 +387,28 @@ mod tests {
         polling.begin(0, Wait::No);
         polling.handled(polling.asks_for_time(100).then_some(40_000), 100);
         // Then the lane slept, and nothing came.
-        assert!(!polling.end(None, 0, false));
+        assert!(!polling.end(None, 0, false, || false));
         assert_eq!(polling.now().network, 40_000);
         polling.begin(1_040_000, Wait::No);
         assert_eq!(polling.now().network, 40_000);
         assert!(!polling.is_held());
+    }
+
+    #[test]
+    fn a_turn_that_hands_nobody_anything_is_the_packets_to_its_end() {
+        let network_of = |others_have: bool, rest: u64| {
+            let mut polling = polling(&["user_frac=1"]);
+            let mut now = 0;
+            for _ in 0..=10 {
+                polling.begin(now, Wait::No);
+                assert!(!polling.end(Some(now + 10_000), 8, others_have, || false));
+                now += 10_000 + rest;
+            }
+            polling.now().network
+        };
+        assert_eq!(network_of(false, 2_000), 11 * 10_000 + 10 * 2_000);
+        assert_eq!(network_of(true, 2_000), 11 * 10_000);
+        assert_eq!(network_of(false, 400_000), 11 * 10_000 + 10 * TURN, "the rest of so long a time was somebody else's");
     }
 
     #[test]
@@ -378,7 +418,7 @@ mod tests {
         while !polling.is_held() {
             polling.begin(now, Wait::No);
             polling.looked(20_000);
-            polling.end(None, 0, false);
+            polling.end(None, 0, false, || false);
             now += 20_000;
             assert!(now < 10_000_000, "a flood that brings no frame is held as well");
         }
@@ -404,7 +444,7 @@ mod tests {
         let mut polling = polling(&["controller=original"]);
         for tick in 1..=50 {
             polling.begin(tick * 1_000_000, Wait::No);
-            while polling.end(Some(tick * 1_000_000), 0, false) {
+            while polling.end(Some(tick * 1_000_000), 0, false, || false) {
                 polling.begin(tick * 1_000_000, Wait::No);
             }
         }

@@ -11,6 +11,8 @@
 //! tap::steer(queue, selector)                                                  which queue a flow of the kernel's gets
 //! ```
 //!
+//! [`ruled`] writes packet rules into such a program; no port carries them yet.
+//!
 //! What is not ours goes to the kernel's own stack on the CPU that received it, not by a CPU map to the lane's: Corelane serves the kernel's packets at sockets,
 //! where selection finds the lane, and a map costs a thread of the kernel for each CPU and the checksums that a local sender left out.
 //!
@@ -46,6 +48,7 @@ mod posted;
 mod pressure;
 mod receiving;
 mod ring;
+pub mod ruled;
 mod share;
 mod socket;
 pub mod tap;

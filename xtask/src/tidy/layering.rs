@@ -18,6 +18,8 @@ const BELOW_FACADE: &[&str] = &[
     "crates/testing",
     "crates/stack",
     "crates/isr",
+    "crates/nat",
+    "crates/prefixes",
     "crates/drivers",
     "crates/xdp",
     "crates/select",
@@ -28,6 +30,7 @@ const BELOW_FACADE: &[&str] = &[
     "crates/seam",
     "crates/wire",
     "crates/rss",
+    "crates/rules",
 ];
 
 /// What a user of the project needs: the facade, and, to speak a protocol, its bytes, which depend on nothing.
@@ -36,8 +39,11 @@ const USER: &[&str] = &["crates/corelane", "crates/wire", "crates/tls", "crates/
 /// Folder and what it may depend on, from the bottom up. `/*` stands for every folder inside.
 const LAYERS: &[(&str, &[&str])] = &[
     ("crates/testkit", &[]),
+    ("crates/prefixes", &[]),
     ("crates/rss", &[]),
     ("crates/wire", &[]),
+    ("crates/rules", &[]),
+    ("crates/nat", &["crates/rss", "crates/wire"]),
     ("crates/seam", &["crates/rss"]),
     ("crates/os", &["crates/rss", "crates/seam"]),
     ("crates/channel", &["crates/os"]),
@@ -49,7 +55,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/confine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
     ("crates/drivers", &["crates/os", "crates/seam"]),
-    ("crates/xdp", &["crates/select", "crates/os", "crates/seam", "crates/wire", "crates/rss"]),
+    ("crates/xdp", &["crates/select", "crates/os", "crates/seam", "crates/wire", "crates/rss", "crates/rules"]),
     ("crates/sim", &["crates/seam", "crates/rss"]),
     ("crates/watch", &["crates/os"]),
     ("crates/lane", &["crates/seam", "crates/watch"]),
@@ -57,7 +63,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/isr", &["crates/seam", "crates/wire"]),
     (
         "crates/stack",
-        &["crates/channel", "crates/lane", "crates/isr", "crates/seam", "crates/wire", "crates/rss", "crates/watch"],
+        &[
+            "crates/channel",
+            "crates/lane",
+            "crates/isr",
+            "crates/nat",
+            "crates/prefixes",
+            "crates/seam",
+            "crates/wire",
+            "crates/rss",
+            "crates/watch",
+        ],
     ),
     ("crates/testing", &["crates/svc", "crates/lane", "crates/watch", "crates/sim", "crates/seam"]),
     ("crates/steer", &["crates/svc", "crates/lane", "crates/select", "crates/machine", "crates/os", "crates/rss", "crates/seam"]),
@@ -122,9 +138,12 @@ const DATA_PATH: &[&str] = &[
     "crates/svc",
     "crates/watch",
     "crates/isr",
+    "crates/nat",
+    "crates/prefixes",
     "crates/stack",
     "crates/sim",
     "crates/rss",
+    "crates/rules",
     "crates/wire",
     "services/*",
 ];

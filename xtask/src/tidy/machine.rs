@@ -15,6 +15,8 @@ const ABOVE: &[&str] = &[
     "crates/wire/",
     "crates/watch/",
     "crates/isr/",
+    "crates/nat/",
+    "crates/prefixes/",
     "crates/stack/",
     "crates/lane/",
     "crates/svc/",

@@ -17,7 +17,7 @@ use corelane_seam::parcel::{AbroadLimits, Parcel, ParcelHome};
 use corelane_seam::{Arena, Driver, FrameMemory, Level, Record, Tuning};
 use corelane_select::QueueSelector;
 pub(crate) use corelane_stack::Packets;
-use corelane_stack::{Crossing, Network, Policy, Settings, Sight, Stack, Tunnel, check_addresses, check_own};
+use corelane_stack::{Crossing, Network, Policy, ReversePath, Settings, Sight, Stack, Tags, Tunnel, check_addresses, check_own};
 use corelane_steer::Settings as Steering;
 use corelane_watch::PacketsRow;
 use corelane_xdp::{Choice, KernelChange, KernelNews, Loss, Ours, Queue, afxdp, check_lanes, ports_for, taking_away, taps_for};
@@ -48,13 +48,20 @@ const FRAMES_MOST: usize = 1 << 16;
 /// milliseconds.
 /// `frames=N` gives each lane so many frames of 2 KiB, 256 to 65,536; else it has 4,096, or with AF_XDP as many as may be locked.
 ///
+/// `vlan=10` (802.1Q), or `vlan=100.10` (802.1ad outside), makes addresses behind it those of that VLAN of the interface, up to the next `vlan=`. `forward` has packets
+/// that are for somebody else go on to him, among all networks of the interface, from whom a way leads back by where they came in. With either the lanes have all
+/// frames of the interface, and the kernel has none.
+///
 /// `tap:tap0` instead of an interface is a tap of that name: lanes are at the other end of a wire whose near end is the kernel's. One that is not there
 /// is made, is down until somebody gives it an address and sets it up, and is gone with the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketPort {
     interface: String,
     is_tap: bool,
-    networks: Vec<(IpAddr, u8)>,
+    /// That without tags, and its VLANs behind it.
+    interfaces: Vec<OwnInterface>,
+    /// Packets for others go on.
+    forwards: bool,
     routers: Vec<IpAddr>,
     /// Kinds of tunnels, and the networks of those who may send in one.
     tunnels: Vec<(Tunnel, IpAddr, u8)>,
@@ -64,6 +71,13 @@ pub struct PacketPort {
     knobs: Vec<polling::Change>,
     /// As many as can be had if none.
     frames: Option<usize>,
+}
+
+/// What is the lanes' own at one VLAN of an interface, or without one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct OwnInterface {
+    tags: Tags,
+    networks: Vec<(IpAddr, u8)>,
 }
 
 impl PacketPort {
@@ -84,7 +98,18 @@ impl PacketPort {
 
     /// Whether an address is theirs.
     pub fn has(&self, address: IpAddr) -> bool {
-        self.networks.iter().any(|(own, _)| *own == address)
+        self.addresses().any(|own| own == address)
+    }
+
+    /// The addresses with the bits of their networks.
+    fn networks(&self) -> impl Iterator<Item = &(IpAddr, u8)> {
+        self.interfaces.iter().flat_map(|one| &one.networks)
+    }
+
+    /// What of the interface's packets lanes have.
+    fn ours(&self) -> Ours {
+        let is_trunk = self.forwards || self.interfaces.len() > 1;
+        if is_trunk { Ours::All } else { Ours::Addresses(self.addresses().collect()) }
     }
 
     /// Whether an address is reached by its frames: in a network of its own, or by a router.
@@ -94,7 +119,7 @@ impl PacketPort {
             (IpAddr::V6(own), IpAddr::V6(to)) => (own.to_bits() ^ to.to_bits()).leading_zeros() >= bits.into(),
             _ => false,
         };
-        self.networks.iter().any(is_near) || self.routers.iter().any(|router| router.is_ipv4() == address.is_ipv4())
+        self.networks().any(is_near) || self.routers.iter().any(|router| router.is_ipv4() == address.is_ipv4())
     }
 
     /// Where other processes may take packets.
@@ -104,7 +129,7 @@ impl PacketPort {
 
     /// The addresses.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        self.networks.iter().map(|(address, _)| *address)
+        self.networks().map(|(address, _)| *address)
     }
 
     /// What packets may have of a lane's time, where nobody has set another user fraction than this; none if it does not poll.
@@ -117,8 +142,15 @@ impl PacketPort {
 
     /// What a lane's stack is told.
     fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
-        let own = Settings::new(hasher.clone(), table.clone(), lane, secret).with_interface(&self.interface);
-        let own = self.networks.iter().fold(own, |own, (address, bits)| own.with_network(*address, *bits));
+        let own = Settings::new(hasher.clone(), table.clone(), lane, secret);
+        let own = self.interfaces.iter().fold(own, |own, one| {
+            let own = match one.tags {
+                Tags::None => own.with_interface(&self.interface),
+                tags => own.and_vlan(&format!("{}.{}", self.interface, numbers_of(tags)), tags),
+            };
+            let own = one.networks.iter().fold(own, |own, (address, bits)| own.with_network(*address, *bits));
+            if self.forwards { own.with_forwarding(ReversePath::Strict) } else { own }
+        });
         let own = self.tunnels.iter().fold(own, |own, (tunnel, peer, bits)| own.with_tunnel(*tunnel, *peer, *bits));
         self.routers.iter().fold(own, |own, router| {
             let all: IpAddr = if router.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
@@ -134,7 +166,7 @@ impl FromStr for PacketPort {
         let wrong = |what: &str| Error::Setting {
             name: "packet",
             why: format!(
-                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, or tap:NAME for a tap, and behind it ,ip=.. for each further address, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (an address or a network), ,channels=PATH, ,frames=N, and ,poll"
+                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, or tap:NAME for a tap, and behind it ,ip=.. for each further address, ,vlan=N (or N.N) in front of those of a VLAN, ,forward, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (an address or a network), ,channels=PATH, ,frames=N, and ,poll"
             ),
         };
         let mut parts = text.split(',');
@@ -143,7 +175,8 @@ impl FromStr for PacketPort {
         let mut port = Self {
             interface: interface.to_owned(),
             is_tap,
-            networks: Vec::new(),
+            interfaces: vec![OwnInterface::default()],
+            forwards: false,
             routers: Vec::new(),
             tunnels: Vec::new(),
             channels: None,
@@ -153,7 +186,19 @@ impl FromStr for PacketPort {
         };
         for part in parts {
             match part.split_once('=') {
-                Some(("ip", network)) => port.networks.push(network_of(network).ok_or(wrong("no address with its bits"))?),
+                Some(("ip", network)) => {
+                    let network = network_of(network).ok_or(wrong("no address with its bits"))?;
+                    port.interfaces.last_mut().into_iter().for_each(|last| last.networks.push(network));
+                }
+                Some(("vlan", numbers)) => {
+                    let tags =
+                        tags_of(numbers).ok_or(wrong("a VLAN has a number from 1 to 4094, or two: vlan=10, vlan=100.10"))?;
+                    if port.interfaces.iter().any(|one| one.tags == tags) {
+                        return Err(wrong(&format!("vlan={numbers} stands there twice")));
+                    }
+                    port.interfaces.push(OwnInterface { tags, networks: Vec::new() });
+                }
+                None if part == "forward" => port.forwards = true,
                 Some(("via", router)) => port.routers.push(router.parse().map_err(|_| wrong("no address of a router"))?),
                 Some(("tunnel", name)) => port.tunnels.push(tunnel_of(name).map_err(wrong)?),
                 Some(("channels", path)) if !path.is_empty() => port.channels = Some(path.into()),
@@ -169,18 +214,39 @@ impl FromStr for PacketPort {
                 }
                 _ => {
                     return Err(wrong(&format!(
-                        "{part:?} is neither ip= nor via= nor tunnel= nor channels= nor frames= nor poll"
+                        "{part:?} is neither ip= nor vlan= nor forward nor via= nor tunnel= nor channels= nor frames= nor poll"
                     )));
                 }
             }
         }
-        for (place, (address, bits)) in port.networks.iter().enumerate() {
+        for (place, (address, bits)) in port.networks().enumerate() {
             check_own(&Network { address: *address, bits: *bits }).map_err(|why| wrong(&why.to_string()))?;
-            if port.networks[..place].iter().any(|(before, _)| before == address) {
+            if port.addresses().take(place).any(|before| before == *address) {
                 return Err(wrong(&format!("ip={address} stands there twice")));
             }
         }
-        if port.networks.is_empty() { Err(wrong("no address")) } else { Ok(port) }
+        if let Some(empty) = port.interfaces.iter().find(|one| one.tags != Tags::None && one.networks.is_empty()) {
+            return Err(wrong(&format!("no address in vlan={}", numbers_of(empty.tags))));
+        }
+        if port.networks().next().is_none() { Err(wrong("no address")) } else { Ok(port) }
+    }
+}
+
+/// The tags of a VLAN that is written as one number, or two.
+fn tags_of(text: &str) -> Option<Tags> {
+    let tags = match text.split_once('.') {
+        None => Tags::One(text.parse().ok()?),
+        Some((outer, inner)) => Tags::Two(outer.parse().ok()?, inner.parse().ok()?),
+    };
+    tags.are_valid().then_some(tags)
+}
+
+/// How they are written.
+fn numbers_of(tags: Tags) -> String {
+    match tags {
+        Tags::None => String::new(),
+        Tags::One(number) => number.to_string(),
+        Tags::Two(outer, inner) => format!("{outer}.{inner}"),
     }
 }
 
@@ -271,7 +337,7 @@ impl Placing {
 }
 
 /// The rank of a lane that leaves other programs their time by sleeping: it is run as soon as it wakes, and they have all the rest.
-const FOREMOST: Scheduling = Scheduling::nice(-20);
+const FOREMOST: Scheduling = Scheduling::nice(-20).in_slices_of(100_000);
 
 /// How long lanes may take to put a change in force: each does it in its next turn.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -369,7 +435,7 @@ pub(crate) fn open(
     // Before anything is opened.
     check_addresses(&settings(0)).map_err(|why| refused(why.to_string()))?;
     let mut news = KernelNews::hear(port.addresses().collect()).map_err(|why| refused(why.to_string()))?;
-    let ours = Ours::Addresses(port.addresses().collect());
+    let ours = port.ours();
     let opened = match port.is_tap {
         true => taps_for(&port.interface, &ours, (&hasher, &table), lanes),
         false => ports_for(&port.interface, &ours, lanes).map(|choice| (choice, None)),
@@ -498,6 +564,22 @@ mod tests {
     }
 
     #[test]
+    fn vlans_have_addresses_of_their_own() {
+        let port: PacketPort =
+            "eth1,ip=10.0.0.2/24,vlan=10,ip=10.0.10.1/24,ip=fd0a::1/64,vlan=100.20,ip=10.0.20.1/24,forward,via=10.0.0.1"
+                .parse()
+                .unwrap();
+        let tags: Vec<_> = port.interfaces.iter().map(|one| (one.tags, one.networks.len())).collect();
+        assert_eq!(tags, [(Tags::None, 1), (Tags::One(10), 2), (Tags::Two(100, 20), 1)]);
+        assert!(port.forwards && port.has([10, 0, 20, 1].into()) && port.reaches([10, 0, 10, 99].into()));
+        assert_eq!(port.ours(), Ours::All);
+        let plain: PacketPort = "eth1,ip=10.0.0.2/24".parse().unwrap();
+        assert_eq!(plain.ours(), Ours::Addresses(vec![[10, 0, 0, 2].into()]), "the rest is the kernel's");
+        let trunk: PacketPort = "eth1,vlan=10,ip=10.0.10.1/24".parse().unwrap();
+        assert!(trunk.interfaces[0].networks.is_empty(), "an interface may be a trunk alone");
+    }
+
+    #[test]
     fn what_is_reached_is_in_a_network_of_its_own_or_behind_a_router() {
         let reached = |port: &str, to: &str| port.parse::<PacketPort>().unwrap().reaches(to.parse().unwrap());
         let near = "eth1,ip=10.0.0.2/24,ip=fd00::2/64";
@@ -538,6 +620,13 @@ mod tests {
             ("ip=10.0.0.2/24", "no interface"),
             ("eth1", "no address"),
             ("eth1,ip=10.0.0.2", "no address with its bits"),
+            ("eth1,vlan=10", "no address in vlan=10"),
+            ("eth1,vlan=100.10,vlan=7,ip=10.0.0.2/24", "no address in vlan=100.10"),
+            ("eth1,vlan=0,ip=10.0.0.2/24", "a number from 1 to 4094"),
+            ("eth1,vlan=4095,ip=10.0.0.2/24", "a number from 1 to 4094"),
+            ("eth1,vlan=1.2.3,ip=10.0.0.2/24", "a number from 1 to 4094"),
+            ("eth1,vlan=7,ip=10.0.0.2/24,vlan=7,ip=10.0.1.2/24", "vlan=7 stands there twice"),
+            ("eth1,vlan=7,ip=10.0.0.2/24,vlan=8,ip=10.0.0.2/24", "ip=10.0.0.2 stands there twice"),
             ("eth1,ip=ten/24", "no address with its bits"),
             ("eth1,ip=10.0.0.2/24,via=there", "no address of a router"),
             ("eth1,ip=10.0.0.255/24", "10.0.0.255 is no address of one host"),

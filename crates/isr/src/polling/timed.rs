@@ -5,7 +5,7 @@
 //! ```text
 //! time passes, on whatever     -> the account grows by (100 - user_frac) %, up to what the network may have of PERIOD
 //! the network took so long     -> the account shrinks by that
-//! it is empty, others want CPU -> the network is held until the account has a chunk's cost again
+//! it is empty, others want CPU -> the network is held until the account is half full, and has a chunk's cost
 //! it is empty, nobody does     -> the network goes on: what others did not want is not kept for them
 //! ```
 //!
@@ -81,7 +81,7 @@ impl Timed {
     pub fn others_took(&mut self, nanoseconds: u64, waits: bool) {
         self.counts.overruns += u64::from(waits && nanoseconds > PERIOD);
         self.account = self.account.saturating_add(self.share(nanoseconds)).min(self.most());
-        if self.is_held && self.account >= self.chunk() {
+        if self.is_held && self.account >= self.enough() {
             self.is_held = false;
         }
     }
@@ -121,7 +121,7 @@ impl Timed {
     #[must_use]
     pub fn held_for(&self) -> Option<u64> {
         let share = u64::from(100 - self.knobs.user_frac).max(1);
-        let lacking = self.chunk().saturating_sub(self.account).max(0).cast_unsigned();
+        let lacking = self.enough().saturating_sub(self.account).max(0).cast_unsigned();
         self.is_held.then(|| lacking.saturating_mul(100).div_ceil(share).max(1))
     }
 
@@ -167,6 +167,11 @@ impl Timed {
     fn chunk(&self) -> i64 {
         let chunk = u64::from(self.knobs.each_burst).saturating_mul(self.cost) / 16;
         i64::try_from(chunk).unwrap_or(i64::MAX).clamp(1, self.most())
+    }
+
+    /// What the account has when the network goes on. A lane that leaves others their time by sleeping pays for each time that it wakes, so that is not after each chunk.
+    fn enough(&self) -> i64 {
+        self.chunk().max(self.most() / 2)
     }
 
     /// The longest that so many frames take if nobody interrupts.

@@ -92,6 +92,7 @@ pub enum When {
     Equal = 0x10,
     Greater = 0x20,
     NotEqual = 0x50,
+    Less = 0xa0,
 }
 
 /// What a wide load brings.
@@ -163,6 +164,28 @@ impl Assembler {
     /// Lets the low 16 bits be in network byte order, and clears the others.
     pub fn to_big_endian_16(&mut self, to: Register) {
         self.push(Instruction::new(TO_BIG_ENDIAN, to, 0, 0, 16));
+    }
+
+    /// Lets all 64 bits be in network byte order.
+    pub fn to_big_endian_64(&mut self, to: Register) {
+        self.push(Instruction::new(TO_BIG_ENDIAN, to, 0, 0, 64));
+    }
+
+    /// Lets the low 32 bits be in network byte order, and clears the others.
+    pub fn to_big_endian_32(&mut self, to: Register) {
+        self.push(Instruction::new(TO_BIG_ENDIAN, to, 0, 0, 32));
+    }
+
+    /// Instructions so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.instructions.len()
+    }
+
+    /// Whether there are none yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.instructions.is_empty()
     }
 
     /// Loads from `from` + `offset`, filled up with zeros.
@@ -279,6 +302,8 @@ mod tests {
         a.store(Width::Four, R10, -4, R0);
         a.store(Width::Two, R10, -12, 7);
         a.to_big_endian_16(R2);
+        a.to_big_endian_32(R2);
+        a.to_big_endian_64(R2);
         a.wide(R1, 0x1122_3344_5566_7788);
         a.call(82);
         a.call_kernel(0x1_2345);
@@ -294,6 +319,8 @@ mod tests {
             [0x63, 0x0a, 0xfc, 0xff, 0, 0, 0, 0],
             [0x6a, 0x0a, 0xf4, 0xff, 7, 0, 0, 0],
             [0xdc, 0x02, 0, 0, 16, 0, 0, 0],
+            [0xdc, 0x02, 0, 0, 32, 0, 0, 0],
+            [0xdc, 0x02, 0, 0, 64, 0, 0, 0],
             [0x18, 0x01, 0, 0, 0x88, 0x77, 0x66, 0x55],
             [0x00, 0x00, 0, 0, 0x44, 0x33, 0x22, 0x11],
             [0x85, 0x00, 0, 0, 82, 0, 0, 0],

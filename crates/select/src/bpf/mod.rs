@@ -499,6 +499,27 @@ impl Program {
     }
 }
 
+impl Program {
+    /// Lets an XDP program see one frame with these bytes, of 14 at least, and does nothing with it: what the program answers (`BPF_PROG_TEST_RUN`, kernel 4.12).
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn answer(&self, frame: &[u8]) -> Result<u32, Fault> {
+        let mut attribute = RunProgram {
+            program: self.descriptor.as_raw_fd().unsigned_abs(),
+            bytes_in: frame.len() as u32,
+            data_in: frame.as_ptr().expose_provenance() as u64,
+            times: 1,
+            ..RunProgram::default()
+        };
+        let written = std::ptr::from_mut(&mut attribute);
+        // SAFETY: the attribute is that of the command, and names so many readable bytes; the kernel writes its answer into the attribute alone.
+        unsafe { call(Command::ProgramRun, &*written) }.map_err(errno::fault)?;
+        // SAFETY: the attribute lives here, and the kernel has written it through this pointer.
+        Ok(unsafe { written.read() }.returned)
+    }
+}
+
 /// Keeps the counting of runs switched on, for all programs of the machine, as long as it lives (`BPF_ENABLE_STATS`, kernel
 /// 5.8). Needs CAP_SYS_ADMIN. A program then takes two readings of the clock longer.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 
 use crate::for_seeds;
 use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, endings, patient};
+use corelane_lane::Order;
 use corelane_seam::{Arena, Chain, Reason};
 use corelane_sim::{Faults, Peer as End, Planted, Random, Report, Status, Turn, World};
 use corelane_svc::{
@@ -471,7 +472,11 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let (world, book, slip) = (World::new(1, Faults::none()), Rc::<RefCell<Book>>::default(), Rc::default());
+        Self::of_seed(1)
+    }
+
+    fn of_seed(seed: u64) -> Self {
+        let (world, book, slip) = (World::new(seed, Faults::none()), Rc::<RefCell<Book>>::default(), Rc::default());
         let make = |_| Winding { slip: Rc::clone(&slip), ..Winding::new(&book, 1_000) };
         let mut rig = Rig::serving(&world, &RigPlan::lanes(2), patient(), make);
         let end = rig.connect(1);
@@ -503,6 +508,18 @@ impl Stage {
             self.at = at;
         }
         why
+    }
+
+    /// Tells it to go to the other lane, and all lanes to drain while its own chooses it: too late for that one to see it before it is on its way.
+    fn drain_as_it_goes(&mut self) {
+        let control = self.rig.control.clone();
+        let choose = move |_: &Peer| {
+            control.give(Order::Drain);
+            true
+        };
+        let which = Move { to: 1 - self.at, choose: Box::new(choose), stays: Box::new(|_, why| panic!("{why:?}")) };
+        let reply = Box::new(|outcome| assert_eq!(outcome, Ok(())));
+        self.rig.tell.tell(self.at, Steer { command: Command::Move(which), reply }).unwrap();
     }
 
     fn counts(&self) -> [u64; 4] {
@@ -537,6 +554,23 @@ fn an_idle_connection_moves_and_its_old_name_names_nothing() {
     assert_eq!(states[stage.at], "open");
     assert_eq!(states[1 - stage.at], "moved");
     assert_eq!(stage.close(), Some(Ending::EndOfStream));
+}
+
+/// The only connection of two lanes is on its way when they are to drain, and goes back where it finds no place.
+#[test]
+fn the_only_one_that_is_between_lanes_that_drain_ends_once() {
+    let mut returned = 0;
+    for_seeds(40, |seed| {
+        let mut stage = Stage::of_seed(seed);
+        stage.slip.set(Some(Slip::UnpackRefuses).filter(|_| seed.is_multiple_of(2)));
+        stage.drain_as_it_goes();
+        stage.rig.until_ended(&mut Nobody);
+        assert_sums(&stage.rig);
+        let [away, here, refused, lost] = stage.counts();
+        assert_eq!((away, here, lost, stage.book.borrow().closed.len()), (1, 1, 0, 1));
+        returned += refused;
+    });
+    assert_eq!(returned, 20);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 #[allow(dead_code)] // its main
 #[path = "../../examples/hello.rs"]
-mod hello;
+pub mod hello;
 #[allow(dead_code)] // its main
 #[path = "../../examples/upload.rs"]
 mod upload;

@@ -11,6 +11,7 @@ mod clients;
 mod datagrams;
 mod duplicates;
 mod hostile;
+mod moved;
 mod nfs3;
 mod programs;
 

@@ -1,0 +1,206 @@
+//! The sessions of a lane: found by both of their keys, ended when their time is over, bounded in all and for each inside address.
+
+use crate::index::Index;
+use crate::secret::Secret;
+use crate::session::{Flags, Key, NONE, Session, Way};
+use crate::settings::{Settings, Timeouts};
+use crate::wheel::Wheel;
+use std::collections::BTreeMap;
+
+/// Why there is no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// There are as many as may be.
+    All,
+    /// The inside address has as many as one may have.
+    Each,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sessions {
+    /// Made with room for all, so that it never moves. Those that have ended are linked by `next`.
+    sessions: Vec<Session>,
+    free: u32,
+    live: usize,
+    index: Index,
+    secret: Secret,
+    wheel: Wheel,
+    timeouts: Timeouts,
+    most: usize,
+    most_each: usize,
+    /// How many each inside address has.
+    by_source: BTreeMap<u32, usize>,
+}
+
+impl Sessions {
+    pub fn new(settings: &Settings, secret: Secret) -> Self {
+        Self {
+            sessions: Vec::with_capacity(settings.sessions),
+            free: NONE,
+            live: 0,
+            index: Index::new(settings.sessions),
+            secret,
+            wheel: Wheel::new(),
+            timeouts: settings.timeouts,
+            most: settings.sessions,
+            most_each: settings.sessions_each,
+            by_source: BTreeMap::new(),
+        }
+    }
+
+    pub const fn len(&self) -> usize {
+        self.live
+    }
+
+    pub const fn bytes(&self) -> usize {
+        self.sessions.capacity() * size_of::<Session>() + self.index.bytes()
+    }
+
+    pub fn get(&self, number: u32) -> &Session {
+        &self.sessions[number as usize]
+    }
+
+    /// By chance, from a key.
+    pub fn chance(&self, key: &Key) -> u64 {
+        self.secret.hash(&key.words()).wrapping_add(u64::from(self.wheel_mark()) << 47)
+    }
+
+    /// How many there have been, roughly: so that a flow that comes again gets another port.
+    const fn wheel_mark(&self) -> u32 {
+        self.free ^ self.live as u32
+    }
+
+    #[inline]
+    pub fn hash(&self, key: &Key) -> u64 {
+        self.secret.hash(&key.words())
+    }
+
+    /// Brings what look-ups with these hashes need into the cache. Both loops are as short as can be: a processor then has many rounds of each under way, and
+    /// waits for all of their memory at once.
+    pub fn touch<const N: usize>(&self, hashes: &[u64; N]) {
+        let numbers = hashes.map(|hash| self.index.likely(hash));
+        let used = numbers.map(|number| self.sessions.get(number as usize).map_or(0, |session| session.used));
+        // Only that they are read counts.
+        std::hint::black_box(used);
+    }
+
+    /// The session of a key; its time may be over.
+    #[inline]
+    pub fn find(&self, key: &Key) -> Option<u32> {
+        self.find_hashed(key, self.secret.hash(&key.words()))
+    }
+
+    /// The same with the key's hash.
+    #[inline]
+    pub fn find_hashed(&self, key: &Key, hash: u64) -> Option<u32> {
+        let is_meant = |number: u32| self.sessions[number as usize].key(key.way) == *key;
+        self.index.find(hash, key.way as u32, is_meant)
+    }
+
+    /// Whether that is, now as well, the session that packets of a key belong to.
+    #[inline]
+    pub fn is_of(&self, number: u32, key: &Key, now: u32) -> bool {
+        let session = &self.sessions[number as usize];
+        session.is_live() && session.key(key.way) == *key && session.end(&self.timeouts) > now
+    }
+
+    /// A session has a packet.
+    #[inline]
+    pub fn note(&mut self, number: u32, way: Way, flags: Flags, now: u32) {
+        let session = &mut self.sessions[number as usize];
+        if session.note(way, flags, now) {
+            // It ends hours earlier than its place in the wheel says.
+            let end = session.end(&self.timeouts);
+            self.wheel.remove(&mut self.sessions, number);
+            self.wheel.insert(&mut self.sessions, number, end);
+        }
+    }
+
+    /// Whether an inside address may have another.
+    pub fn check_room(&self, inside: u32) -> Result<(), Bound> {
+        if self.live >= self.most {
+            return Err(Bound::All);
+        }
+        let has = self.by_source.get(&inside).copied().unwrap_or(0);
+        if has < self.most_each { Ok(()) } else { Err(Bound::Each) }
+    }
+
+    /// Begins a session for which there is room.
+    pub fn insert(&mut self, session: Session) -> u32 {
+        let number = match self.free {
+            NONE => {
+                assert!(self.sessions.len() < self.most, "there is room for one more");
+                self.sessions.push(session);
+                self.sessions.len() as u32 - 1
+            }
+            free => {
+                self.free = self.sessions[free as usize].next;
+                self.sessions[free as usize] = session;
+                free
+            }
+        };
+        for way in [Way::Out, Way::In] {
+            self.index.insert(self.secret.hash(&session.key(way).words()), number, way as u32);
+        }
+        self.wheel.insert(&mut self.sessions, number, session.end(&self.timeouts));
+        *self.by_source.entry(session.inside).or_default() += 1;
+        self.live += 1;
+        number
+    }
+
+    /// Takes the session of a key out whose time is over.
+    pub fn take_ended(&mut self, key: &Key) -> Option<Session> {
+        let number = self.find(key)?;
+        self.wheel.remove(&mut self.sessions, number);
+        Some(self.remove(number))
+    }
+
+    /// Whether any may have to be looked at.
+    pub const fn is_due(&self, now: u32) -> bool {
+        self.wheel.is_due(now)
+    }
+
+    /// Looks at what is due, in `steps` steps at most: a session or a second. Calls `ended` with each whose time is over.
+    pub fn expire(&mut self, now: u32, steps: usize, mut ended: impl FnMut(&Session)) {
+        if self.live == 0 {
+            self.wheel.skip_to(now);
+            return;
+        }
+        for _ in 0..steps {
+            if !self.wheel.is_due(now) {
+                return;
+            }
+            let Some(number) = self.wheel.next_due(&mut self.sessions) else { continue };
+            let end = self.sessions[number as usize].end(&self.timeouts);
+            if end > now {
+                self.wheel.insert(&mut self.sessions, number, end);
+            } else {
+                ended(&self.remove(number));
+            }
+        }
+    }
+
+    /// Takes a session out that is in no list of the wheel.
+    fn remove(&mut self, number: u32) -> Session {
+        let session = self.sessions[number as usize];
+        for way in [Way::Out, Way::In] {
+            let hash_of = |number: u32, way: u32| {
+                let way = if way == Way::Out as u32 { Way::Out } else { Way::In };
+                self.secret.hash(&self.sessions[number as usize].key(way).words())
+            };
+            self.index.remove(self.secret.hash(&session.key(way).words()), number, way as u32, hash_of);
+        }
+        self.sessions[number as usize] = Session::ended(self.free);
+        self.free = number;
+        self.live -= 1;
+        let count = self.by_source.get_mut(&session.inside);
+        assert!(count.is_some(), "a session is counted at its inside address");
+        if count.is_some_and(|count| {
+            *count -= 1;
+            *count == 0
+        }) {
+            self.by_source.remove(&session.inside);
+        }
+        session
+    }
+}

@@ -1,0 +1,441 @@
+//! The translation of a lane: which packets are translated, into what, and which belong to another lane.
+
+use crate::forwards::Forwards;
+use crate::packet::{End, Packet, Parts, Unfit};
+use crate::pool::{Grant, Pool, Wish};
+use crate::rewrite::{Side, follow_quoted, set_address, set_end};
+use crate::secret::Secret;
+use crate::session::{Class, Key, Session, Way};
+use crate::sessions::{Bound, Sessions};
+use crate::settings::{Error, Forward, Settings};
+use corelane_rss::{FlowHasher, FlowId};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// Sessions and seconds that are looked at with a packet, at most: as many as can come with one, and some more.
+const STEPS_EACH: usize = 4;
+
+/// Packets that are looked at before the first of them is translated, at most.
+const AHEAD: usize = 64;
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on as it is now.
+    Translated,
+    /// It is nobody's: it is as it was. What comes in may be for the gateway itself.
+    Untouched,
+    /// It is for that lane, whose [`Nat::incoming`] is to see it as it is now.
+    Elsewhere(usize),
+    /// It is to be dropped.
+    Refused(Cause),
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// A length contradicts itself, or a header is cut short.
+    Malformed,
+    /// It is a part of a datagram, without ports. What is to be translated is put together before.
+    Fragment,
+    /// Its protocol has no ports, and nothing in their place.
+    Protocol,
+    /// There are as many sessions as may be ([`Settings::sessions`]).
+    Sessions,
+    /// The inside address has as many sessions as one may have ([`Settings::sessions_each`]).
+    Source,
+    /// No port was found that is free.
+    Ports,
+    /// An inside host wants one of our external addresses, and nothing leads inside from there.
+    Nowhere,
+}
+
+/// What has happened, since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Packets that were translated.
+    pub translated: u64,
+    /// Packets of other lanes.
+    pub elsewhere: u64,
+    /// Sessions that began, that have ended, and those of them whose answers do not come to this lane by their hash.
+    pub begun: u64,
+    /// See [`Counts::begun`].
+    pub ended: u64,
+    /// See [`Counts::begun`].
+    pub away: u64,
+    /// Packets that were refused because of what they are.
+    pub refused_unfit: u64,
+    /// Packets that were refused because there were as many sessions as may be.
+    pub refused_sessions: u64,
+    /// Packets that were refused because an inside address had its share.
+    pub refused_source: u64,
+    /// Packets that were refused because no port was free.
+    pub refused_ports: u64,
+}
+
+/// What was found of a packet before its turn came.
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    read: Result<Packet, Unfit>,
+    number: Option<u32>,
+}
+
+impl Looked {
+    const fn parts(&self) -> Option<&Parts> {
+        match &self.read {
+            Ok(Packet::Flow(parts)) => Some(parts),
+            _ => None,
+        }
+    }
+}
+
+/// The translation of a lane.
+#[derive(Debug)]
+pub struct Nat {
+    settings: Settings,
+    hasher: Arc<FlowHasher>,
+    sessions: Sessions,
+    pool: Pool,
+    forwards: Forwards,
+    counts: Counts,
+}
+
+impl Nat {
+    /// The translation with those settings; `hasher` is that of the flows that come in, `random` gives real randomness, of which a secret is made.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    pub fn new(settings: &Settings, hasher: Arc<FlowHasher>, random: impl FnMut() -> u64) -> Result<Self, Error> {
+        settings.check()?;
+        Ok(Self {
+            sessions: Sessions::new(settings, Secret::new(random)),
+            pool: Pool::new(settings),
+            forwards: Forwards::new(&settings.forwards)?,
+            settings: settings.clone(),
+            hasher,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Other forwards from now on, all at once. A session on a port that now leads inside is cut off.
+    ///
+    /// # Errors
+    /// What is wrong with them; then those before stay.
+    pub fn set_forwards(&mut self, forwards: &[Forward]) -> Result<(), Error> {
+        self.settings.check_forwards(forwards)?;
+        self.forwards = Forwards::new(forwards)?;
+        Ok(())
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub const fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// How many external ports are given out.
+    #[must_use]
+    pub fn ports(&self) -> usize {
+        self.pool.taken()
+    }
+
+    /// What has happened.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Bytes of memory that sessions take when there are as many as may be. Of what is not used yet the system has not given any.
+    #[must_use]
+    pub const fn memory_bytes(&self) -> usize {
+        self.sessions.bytes()
+    }
+
+    /// Translates the source of a packet that leaves by an external interface, its IP header in front. `now` is in nanoseconds of a clock that does not go back;
+    /// `is_home` says of a flow that comes in whether this lane gets it. What an inside host sends to an external address comes back inside (RFC 4787, REQ-9).
+    pub fn outgoing(&mut self, now: u64, packet: &mut [u8], is_home: impl Fn(FlowId) -> bool) -> Verdict {
+        let looked = Looked { read: Packet::read(packet), number: None };
+        self.packet_out(seconds(now), packet, &looked, is_home)
+    }
+
+    /// Translates the destination of a packet that has come by an external interface, its IP header in front. `now` as for [`Nat::outgoing`].
+    pub fn incoming(&mut self, now: u64, packet: &mut [u8]) -> Verdict {
+        let looked = Looked { read: Packet::read(packet), number: None };
+        self.packet_in(seconds(now), packet, &looked)
+    }
+
+    /// The same as [`Nat::outgoing`] for each of these packets in their order; `done` is told of each by its place. With many sessions it costs half: what is
+    /// needed of memory for one packet comes while others are looked at.
+    pub fn outgoing_all(
+        &mut self,
+        now: u64,
+        packets: &mut [&mut [u8]],
+        is_home: impl Fn(FlowId) -> bool,
+        mut done: impl FnMut(usize, Verdict),
+    ) {
+        let now = seconds(now);
+        for (chunk, first) in packets.chunks_mut(AHEAD).zip((0..).step_by(AHEAD)) {
+            let looked = self.look_ahead(chunk, |_, parts| Some(out_key(parts)));
+            for ((packet, looked), place) in chunk.iter_mut().zip(&looked).zip(first..) {
+                done(place, self.packet_out(now, packet, looked, &is_home));
+            }
+        }
+    }
+
+    /// The same as [`Nat::incoming`], likewise.
+    pub fn incoming_all(&mut self, now: u64, packets: &mut [&mut [u8]], mut done: impl FnMut(usize, Verdict)) {
+        let now = seconds(now);
+        for (chunk, first) in packets.chunks_mut(AHEAD).zip((0..).step_by(AHEAD)) {
+            let looked = self.look_ahead(chunk, Self::in_key);
+            for ((packet, looked), place) in chunk.iter_mut().zip(&looked).zip(first..) {
+                done(place, self.packet_in(now, packet, looked));
+            }
+        }
+    }
+
+    /// Reads packets, then looks for their sessions.
+    fn look_ahead(&self, packets: &[&mut [u8]], key: impl Fn(&Self, &Parts) -> Option<Key>) -> [Looked; AHEAD] {
+        let mut all = [Looked { read: Err(Unfit::Malformed), number: None }; AHEAD];
+        let mut hashes = [0; AHEAD];
+        for ((looked, hash), packet) in all.iter_mut().zip(&mut hashes).zip(packets) {
+            looked.read = Packet::read(packet);
+            let key = looked.parts().and_then(|parts| key(self, parts));
+            *hash = key.map_or(0, |key| self.sessions.hash(&key));
+        }
+        self.sessions.touch(&hashes);
+        for (looked, hash) in all.iter_mut().zip(hashes) {
+            let key = looked.parts().and_then(|parts| key(self, parts));
+            looked.number = key.and_then(|key| self.sessions.find_hashed(&key, hash));
+        }
+        all
+    }
+
+    #[inline]
+    fn packet_out(&mut self, now: u32, packet: &mut [u8], looked: &Looked, is_home: impl Fn(FlowId) -> bool) -> Verdict {
+        self.expire_some(now, STEPS_EACH);
+        let verdict = match &looked.read {
+            Ok(Packet::Flow(parts)) => self.flow_out(now, packet, (parts, looked.number), is_home),
+            Ok(Packet::Error { message_at, inner, .. }) => self.error_out(now, packet, *message_at, inner),
+            Err(unfit) => Verdict::Refused((*unfit).into()),
+        };
+        self.count(verdict)
+    }
+
+    #[inline]
+    fn packet_in(&mut self, now: u32, packet: &mut [u8], looked: &Looked) -> Verdict {
+        self.expire_some(now, STEPS_EACH);
+        let verdict = match &looked.read {
+            Ok(Packet::Flow(parts)) => self.flow_in(now, packet, (parts, looked.number)),
+            Ok(Packet::Error { destination, message_at, inner }) => {
+                self.error_in(now, packet, (*destination, *message_at), inner)
+            }
+            // It may be for the gateway itself.
+            Err(_) => Verdict::Untouched,
+        };
+        self.count(verdict)
+    }
+
+    /// Ends sessions whose time is over, in `steps` steps at most. Packets do so as well, a few at a time; a lane without packets calls this once a second.
+    pub fn expire(&mut self, now: u64, steps: usize) {
+        self.expire_some(seconds(now), steps);
+    }
+
+    fn expire_some(&mut self, now: u32, steps: usize) {
+        if self.sessions.is_due(now) {
+            let Self { sessions, pool, counts, .. } = self;
+            sessions.expire(now, steps, |session| end(session, pool, counts));
+        }
+    }
+
+    fn flow_out(
+        &mut self,
+        now: u32,
+        packet: &mut [u8],
+        (parts, number): (&Parts, Option<u32>),
+        is_home: impl Fn(FlowId) -> bool,
+    ) -> Verdict {
+        let is_hairpin = self.pool.number_of(parts.destination.0).is_some();
+        if self.pool.number_of(parts.source.0).is_some() || is_hairpin && !self.leads_inside(parts) {
+            return Verdict::Untouched;
+        }
+        let source = match self.forwards.outside(parts.class, parts.source) {
+            Some(external) => Ok(external),
+            // Nobody inside has asked.
+            None if parts.is_reply => return Verdict::Untouched,
+            None => self.session_out(now, parts, number, is_home),
+        };
+        let source = match source {
+            Ok(source) => source,
+            Err(cause) => return Verdict::Refused(cause),
+        };
+        set_end(packet, parts, Side::Source, source);
+        if !is_hairpin {
+            return Verdict::Translated;
+        }
+        match self.flow_in(now, packet, (&Parts { source, ..*parts }, None)) {
+            Verdict::Untouched => Verdict::Refused(Cause::Nowhere),
+            verdict => verdict,
+        }
+    }
+
+    /// Whether an external end is one that could lead inside; if not it is the gateway's own.
+    fn leads_inside(&self, parts: &Parts) -> bool {
+        let (class, destination) = (parts.class, parts.destination);
+        class != Class::Echo && (self.pool.owner(destination.1).is_some() || self.forwards.inside(class, destination).is_some())
+    }
+
+    /// The external end of the session that an outgoing packet belongs to, which begins with it if there is none.
+    fn session_out(
+        &mut self,
+        now: u32,
+        parts: &Parts,
+        looked: Option<u32>,
+        is_home: impl Fn(FlowId) -> bool,
+    ) -> Result<End, Cause> {
+        let key = out_key(parts);
+        let number = match self.session(looked, &key, now) {
+            Some(number) => number,
+            None => self.begin(now, &key, is_home)?,
+        };
+        self.sessions.note(number, Way::Out, parts.flags, now);
+        let Session { external, port, .. } = *self.sessions.get(number);
+        Ok((self.pool.external(external), port))
+    }
+
+    /// The session of a key: that which was found before, if it still is; else it is looked for again.
+    fn session(&self, looked: Option<u32>, key: &Key, now: u32) -> Option<u32> {
+        let is_live = |number: &u32| self.sessions.is_of(*number, key, now);
+        looked.filter(is_live).or_else(|| self.sessions.find(key).filter(is_live))
+    }
+
+    fn begin(&mut self, now: u32, key: &Key, is_home: impl Fn(FlowId) -> bool) -> Result<u32, Cause> {
+        let Self { sessions, pool, forwards, hasher, counts, .. } = self;
+        // One that is there all the same has ended, and nobody has looked at it yet.
+        if let Some(session) = sessions.take_ended(key) {
+            end(&session, pool, counts);
+        }
+        sessions.check_room(key.local).map_err(|bound| match bound {
+            Bound::All => Cause::Sessions,
+            Bound::Each => Cause::Source,
+        })?;
+        let (class, inside, inside_port) = (key.class, key.local, key.local_port);
+        let remote = Ipv4Addr::from_bits(key.remote);
+        let wish = Wish { class, inside, inside_port, remote, remote_port: key.remote_port, chance: sessions.chance(key) };
+        let is_free = |external: Ipv4Addr, port: u16| forwards.is_empty() || forwards.inside(class, (external, port)).is_none();
+        let grant = pool.take(&wish, hasher, is_home, is_free).ok_or(Cause::Ports)?;
+        let Grant { external, port, is_home } = grant;
+        counts.begun += 1;
+        counts.away += u64::from(!is_home);
+        Ok(sessions.insert(Session::new(key, (external, port), now)))
+    }
+
+    /// What an answer is found by, if it is for an external address.
+    fn in_key(&self, parts: &Parts) -> Option<Key> {
+        let external = self.pool.number_of(parts.destination.0)?;
+        Some(key(Way::In, parts.class, (external.into(), parts.destination.1), parts.source))
+    }
+
+    fn flow_in(&mut self, now: u32, packet: &mut [u8], (parts, looked): (&Parts, Option<u32>)) -> Verdict {
+        let Some(key) = self.in_key(parts) else { return Verdict::Untouched };
+        if let Some(inside) = self.forwards.inside(parts.class, parts.destination) {
+            set_end(packet, parts, Side::Destination, inside);
+            return Verdict::Translated;
+        }
+        if parts.class == Class::Echo && !parts.is_reply {
+            return Verdict::Untouched;
+        }
+        match self.session(looked, &key, now) {
+            Some(number) => {
+                self.sessions.note(number, Way::In, parts.flags, now);
+                let session = self.sessions.get(number);
+                set_end(packet, parts, Side::Destination, (Ipv4Addr::from_bits(session.inside), session.inside_port));
+                Verdict::Translated
+            }
+            None => self.of_other_lane(parts.destination.1),
+        }
+    }
+
+    /// A packet for an external port without a session here: of the lane whose port it is.
+    fn of_other_lane(&self, port: u16) -> Verdict {
+        match self.pool.owner(port) {
+            Some(lane) if lane != self.settings.lane.0 => Verdict::Elsewhere(lane),
+            _ => Verdict::Untouched,
+        }
+    }
+
+    /// An error from outside about a packet that was sent: its quoted source is an external end. It keeps no session alive (RFC 5508, REQ-3 to REQ-5).
+    fn error_in(&mut self, now: u32, packet: &mut [u8], (destination, message_at): (Ipv4Addr, u16), inner: &Parts) -> Verdict {
+        let external = self.pool.number_of(inner.source.0).filter(|_| inner.source.0 == destination);
+        let Some(external) = external else { return Verdict::Untouched };
+        let inside = self.forwards.inside(inner.class, inner.source).or_else(|| {
+            let key = key(Way::In, inner.class, (external.into(), inner.source.1), inner.destination);
+            let session = self.sessions.get(self.session(None, &key, now)?);
+            Some((Ipv4Addr::from_bits(session.inside), session.inside_port))
+        });
+        let Some(inside) = inside else { return self.of_other_lane(inner.source.1) };
+        let change = set_end(packet, inner, Side::Source, inside);
+        follow_quoted(packet, message_at, change);
+        set_address(packet, 0, Side::Destination, inside.0);
+        Verdict::Translated
+    }
+
+    /// An error from inside about a packet that was passed in: its quoted destination is an inside end.
+    fn error_out(&mut self, now: u32, packet: &mut [u8], message_at: u16, inner: &Parts) -> Verdict {
+        let external = self.forwards.outside(inner.class, inner.destination).or_else(|| {
+            let inside = (inner.destination.0.to_bits(), inner.destination.1);
+            let session = self.sessions.get(self.session(None, &key(Way::Out, inner.class, inside, inner.source), now)?);
+            Some((self.pool.external(session.external), session.port))
+        });
+        let Some(external) = external else { return Verdict::Untouched };
+        let change = set_end(packet, inner, Side::Destination, external);
+        follow_quoted(packet, message_at, change);
+        set_address(packet, 0, Side::Source, external.0);
+        Verdict::Translated
+    }
+
+    fn count(&mut self, verdict: Verdict) -> Verdict {
+        let counts = &mut self.counts;
+        match verdict {
+            Verdict::Translated => counts.translated += 1,
+            Verdict::Untouched => {}
+            Verdict::Elsewhere(_) => counts.elsewhere += 1,
+            Verdict::Refused(Cause::Sessions) => counts.refused_sessions += 1,
+            Verdict::Refused(Cause::Source) => counts.refused_source += 1,
+            Verdict::Refused(Cause::Ports) => counts.refused_ports += 1,
+            Verdict::Refused(_) => counts.refused_unfit += 1,
+        }
+        verdict
+    }
+}
+
+impl From<Unfit> for Cause {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Malformed => Self::Malformed,
+            Unfit::Fragment => Self::Fragment,
+            Unfit::Protocol => Self::Protocol,
+        }
+    }
+}
+
+/// Seconds of a clock in nanoseconds: 136 years of them.
+const fn seconds(nanoseconds: u64) -> u32 {
+    (nanoseconds / 1_000_000_000) as u32
+}
+
+fn key(way: Way, class: Class, (local, local_port): (u32, u16), (remote, remote_port): End) -> Key {
+    Key { way, class, local, local_port, remote: remote.to_bits(), remote_port }
+}
+
+/// What a packet that leaves is found by.
+fn out_key(parts: &Parts) -> Key {
+    key(Way::Out, parts.class, (parts.source.0.to_bits(), parts.source.1), parts.destination)
+}
+
+/// A session has ended: its port is free.
+fn end(session: &Session, pool: &mut Pool, counts: &mut Counts) {
+    pool.give(session.class(), (session.inside, session.inside_port), session.external, session.port);
+    counts.ended += 1;
+}

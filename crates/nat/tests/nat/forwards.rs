@@ -1,0 +1,118 @@
+//! Ports that lead inside.
+
+use crate::common::{ACK, EXTERNAL, Lane, SYN, datagram, echo, end, ends, segment};
+use corelane_nat::{Cause, Error, Forward, Settings, Verdict};
+use corelane_rss::Transport;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::RangeInclusive;
+
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 7);
+
+fn forward(transport: Transport, ports: RangeInclusive<u16>, inside_port: u16) -> Forward {
+    Forward { transport, external: EXTERNAL, ports, inside: SERVER, inside_port }
+}
+
+fn settings() -> Settings {
+    let mut settings = Settings::new(EXTERNAL);
+    settings.forwards = vec![
+        forward(Transport::Tcp, 443..=443, 8443),
+        forward(Transport::Udp, 5000..=5099, 6000),
+        forward(Transport::Tcp, 8000..=8000, 80),
+    ];
+    settings
+}
+
+fn at(address: Ipv4Addr, port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(address, port)
+}
+
+#[test]
+fn a_port_leads_inside_and_its_answers_outside() {
+    let (mut lane, client) = (Lane::new(&settings()), end("198.51.100.7:40000"));
+    assert_eq!(lane.destination(0, segment(client, at(EXTERNAL, 443), SYN)), Some(at(SERVER, 8443)));
+    assert_eq!(lane.source(0, segment(at(SERVER, 8443), client, SYN.with(ACK))), at(EXTERNAL, 443));
+    for (outside, inside) in [(5000, 6000), (5042, 6042), (5099, 6099)] {
+        assert_eq!(lane.destination(0, datagram(client, at(EXTERNAL, outside), b"")), Some(at(SERVER, inside)));
+        assert_eq!(lane.source(0, datagram(at(SERVER, inside), client, b"")), at(EXTERNAL, outside));
+    }
+    for beside in [4999, 5100, 443] {
+        assert_eq!(lane.destination(0, datagram(client, at(EXTERNAL, beside), b"")), None, "{beside}");
+    }
+    assert_eq!(lane.nat.sessions(), 0, "a flood from outside fills nothing");
+    assert_eq!(lane.source(0, datagram(at(SERVER, 8443), client, b"")).port(), 8443, "another protocol is a session");
+    assert_eq!(lane.nat.sessions(), 1);
+}
+
+/// No session gets a port that leads elsewhere, whether that was so before or comes to be so.
+#[test]
+fn a_forwarded_port_is_given_to_nobody() {
+    let mut settings = settings();
+    settings.ports = 5000..=5101;
+    let (mut lane, remote) = (Lane::new(&settings), end("198.51.100.7:53"));
+    let host = end("10.0.0.5:5000");
+    let port = lane.source(0, datagram(host, remote, b"")).port();
+    assert_eq!(port, 5100, "the only even one");
+    lane.nat.set_forwards(&[forward(Transport::Udp, 5100..=5100, 1)]).unwrap();
+    assert_eq!(lane.destination(0, datagram(remote, at(EXTERNAL, 5100), b"")), Some(at(SERVER, 1)));
+    assert_ne!(lane.source(0, datagram(host, end("198.51.100.8:53"), b"")).port(), 5100);
+    assert_eq!(lane.destination(0, datagram(remote, at(EXTERNAL, 5000), b"")), None, "what led there before");
+    lane.nat.set_forwards(&[forward(Transport::Udp, 0..=9, 1)]).unwrap_err();
+    assert_eq!(lane.destination(0, datagram(remote, at(EXTERNAL, 5100), b"")), Some(at(SERVER, 1)), "those before stay");
+}
+
+/// RFC 4787, REQ-9: inside hosts reach each other by their external ends, and see each other's external ones.
+#[test]
+fn inside_hosts_reach_each_other_from_outside() {
+    let (mut lane, host) = (Lane::new(&settings()), end("10.0.0.5:4000"));
+    let mut bytes = segment(host, at(EXTERNAL, 443), SYN);
+    assert_eq!(lane.out(0, &mut bytes), Verdict::Translated);
+    let (source, destination) = ends(&bytes);
+    assert_eq!((*source.ip(), destination), (EXTERNAL, at(SERVER, 8443)));
+    let mut back = segment(destination, source, SYN.with(ACK));
+    assert_eq!(lane.out(0, &mut back), Verdict::Translated);
+    assert_eq!(ends(&back), (at(EXTERNAL, 443), host));
+    // Two hosts that have both sent to each other's external end.
+    let other = end("10.0.0.6:4100");
+    let (one_end, other_end) = (at(EXTERNAL, 4000), at(EXTERNAL, 4100));
+    let mut first = datagram(host, other_end, b"");
+    assert_eq!(lane.out(0, &mut first), Verdict::Refused(Cause::Nowhere), "the other has not sent yet");
+    let mut second = datagram(other, one_end, b"");
+    assert_eq!(lane.out(0, &mut second), Verdict::Translated);
+    assert_eq!(ends(&second), (other_end, host));
+    let mut third = datagram(host, other_end, b"");
+    assert_eq!(lane.out(0, &mut third), Verdict::Translated);
+    assert_eq!(ends(&third), (one_end, other));
+}
+
+#[test]
+fn what_an_inside_host_wants_of_the_gateway_is_the_gateways() {
+    let (mut lane, host) = (Lane::new(&settings()), end("10.0.0.5:4000"));
+    for mut bytes in
+        [datagram(host, at(EXTERNAL, 53), b""), segment(host, at(EXTERNAL, 22), SYN), echo(*host.ip(), EXTERNAL, 4000, false)]
+    {
+        let before = bytes.clone();
+        assert_eq!((lane.out(0, &mut bytes), &bytes), (Verdict::Untouched, &before));
+    }
+    assert_eq!(lane.nat.sessions(), 0);
+}
+
+#[test]
+fn forwards_that_cannot_be_are_refused_with_words() {
+    let error = |forwards: &[Forward]| Lane::new(&settings()).nat.set_forwards(forwards).unwrap_err();
+    let one = forward(Transport::Tcp, 80..=90, 8000);
+    let overlapping = error(&[one.clone(), forward(Transport::Tcp, 90..=99, 9000)]);
+    let text = "tcp 192.0.2.1:80-90 to 10.0.0.7:8000 and tcp 192.0.2.1:90-99 to 10.0.0.7:9000 have a port in common";
+    assert!(overlapping.to_string().starts_with(text), "{overlapping}");
+    assert!(matches!(error(&[one.clone(), forward(Transport::Tcp, 91..=99, 8010)]), Error::Overlap { .. }), "at the inside host");
+    assert!(Lane::new(&settings()).nat.set_forwards(&[one.clone(), forward(Transport::Udp, 80..=90, 8000)]).is_ok());
+    let elsewhere = Forward { external: Ipv4Addr::new(192, 0, 2, 9), ..one.clone() };
+    let round = Forward { inside: EXTERNAL, ..one.clone() };
+    let over = Forward { inside_port: 65_530, ..one.clone() };
+    let none = Forward { ports: RangeInclusive::new(9, 8), ..one.clone() };
+    let zero = Forward { inside_port: 0, ..one.clone() };
+    for wrong in [elsewhere, round, over, none, zero] {
+        assert_eq!(error(std::slice::from_ref(&wrong)), Error::Forward { forward: Box::new(wrong) });
+    }
+    let many: Vec<_> = (0..1025).map(|number| forward(Transport::Tcp, number + 1..=number + 1, number + 1)).collect();
+    assert_eq!(error(&many), Error::Forwards { got: 1025 });
+}
