@@ -19,15 +19,12 @@ use std::sync::Arc;
 /// Of each wire our address, and that of the kernel at its far end.
 const OURS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 2), Ipv4Addr::new(10, 9, 1, 2)];
 const FAR: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 77), Ipv4Addr::new(10, 9, 1, 77)];
-/// Bytes of the longest packet on each.
-const MTU: [usize; 2] = [1500, 1400];
-
-/// Two wires, whose near ends are here; each far end's kernel sends by us what is not for its own network.
-fn wires() -> Result<[File; 2], String> {
+/// Two wires with such longest packets, whose near ends are here; each far end's kernel sends by us what is not for its own network.
+fn wires(mtu: [usize; 2]) -> Result<[File; 2], String> {
     let far = [unshared_and_quiet()?, unshared_and_quiet()?];
     let here = unshared_and_quiet()?;
     for (number, end) in far.iter().enumerate() {
-        let (there, mtu) = (format!("/proc/{}/fd/{}", std::process::id(), end.as_raw_fd()), MTU[number]);
+        let (there, mtu) = (format!("/proc/{}/fd/{}", std::process::id(), end.as_raw_fd()), mtu[number]);
         ip(&[
             format!("link add near{number} mtu {mtu} type veth peer name far mtu {mtu} netns {there}"),
             format!("link set near{number} up"),
@@ -84,7 +81,7 @@ fn hear(stack: &mut Stack<EpollDriver>, socket: &UdpSocket) -> (Vec<u8>, IpAddr)
 fn kernels_talk_to_each_other_through_us() {
     const NAME: &str = "gateway::kernels_talk_to_each_other_through_us";
     on_thread(NAME, || {
-        let far = match wires() {
+        let far = match wires([1500, 1400]) {
             Ok(far) => far,
             Err(why) => return skip(NAME, &why),
         };
@@ -116,5 +113,26 @@ fn kernels_talk_to_each_other_through_us() {
         let counts = *stack.counts();
         assert_eq!(counts.dropped(), counts.of(corelane_stack::Drop::Hops), "{counts:?}");
         assert!(counts.forwarded > 15 && counts.fragments_out > 0, "{counts:?}");
+    });
+}
+
+/// Packets longer than a frame go on whole, in other frames.
+#[test]
+fn packets_longer_than_a_frame_go_through_us() {
+    const NAME: &str = "gateway::packets_longer_than_a_frame_go_through_us";
+    on_thread(NAME, || {
+        let far = match wires([9000, 9000]) {
+            Ok(far) => far,
+            Err(why) => return skip(NAME, &why),
+        };
+        let mut stack = stack();
+        let [client, server] = [0, 1].map(|end| at_far(&far[end], || talker(FAR[end])));
+        for length in [1740, 1764, 8000, 8972] {
+            let question: Vec<u8> = (0..length).map(|index| (index % 251) as u8).collect();
+            client.send_to(&question, (FAR[1], 7)).unwrap();
+            assert!(hear(&mut stack, &server) == (question, FAR[0].into()), "{length}");
+        }
+        let counts = *stack.counts();
+        assert_eq!((counts.dropped(), counts.fragments_out), (0, 0), "{counts:?}");
     });
 }
