@@ -7,9 +7,11 @@ mod marked;
 mod narrow;
 mod prefixes;
 mod reaches;
+mod way;
 
 pub use narrow::NARROW_MAX;
 pub(crate) use narrow::WayNews;
+pub(crate) use way::Way;
 
 use crate::settings::{Error, Network, ROUTES_MAX, Route, Settings, WAYS_MAX};
 use marked::{BROADCAST, Marked, OWN};
@@ -18,17 +20,6 @@ use prefixes::Prefixes;
 use reaches::{Reach, Reaches};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-
-/// How a packet gets to where it is to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Way {
-    /// The address of ours that it leaves from.
-    pub source: IpAddr,
-    /// The neighbour that gets it: the destination itself, or a router.
-    pub hop: IpAddr,
-    /// The number of the interface that it leaves by.
-    pub interface: usize,
-}
 
 /// The own addresses, and the ways to others.
 #[derive(Debug)]

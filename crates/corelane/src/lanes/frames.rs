@@ -132,6 +132,43 @@ impl PacketPort {
         self.networks().map(|(address, _)| *address)
     }
 
+    /// Takes one part of what is written behind the interface.
+    fn take(&mut self, part: &str, wrong: &dyn Fn(&str) -> Error) -> Result<(), Error> {
+        match part.split_once('=') {
+            Some(("ip", network)) => {
+                let network = network_of(network).ok_or(wrong("no address with its bits"))?;
+                self.interfaces.last_mut().into_iter().for_each(|last| last.networks.push(network));
+            }
+            Some(("vlan", numbers)) => {
+                let tags = tags_of(numbers).ok_or(wrong("a VLAN has a number from 1 to 4094, or two: vlan=10, vlan=100.10"))?;
+                if self.interfaces.iter().any(|one| one.tags == tags) {
+                    return Err(wrong(&format!("vlan={numbers} stands there twice")));
+                }
+                self.interfaces.push(OwnInterface { tags, networks: Vec::new() });
+            }
+            None if part == "forward" => self.forwards = true,
+            Some(("via", router)) => self.routers.push(router.parse().map_err(|_| wrong("no address of a router"))?),
+            Some(("tunnel", name)) => self.tunnels.push(tunnel_of(name).map_err(wrong)?),
+            Some(("channels", path)) if !path.is_empty() => self.channels = Some(path.into()),
+            Some(("frames", number)) => {
+                self.frames = Some(frames_of(number).ok_or(wrong("no number of frames from 256 to 65536"))?)
+            }
+            None if part == "poll" && !self.is_tap => self.polls = true,
+            None if part == "poll" => return Err(wrong("a tap is not polled")),
+            Some(_) if self.polls => {
+                let knob = part.parse().map_err(|why: polling::ChangeError| wrong(&format!("{part:?}: {why}")))?;
+                self.knobs.push(knob);
+                self.polling(0).map_err(|why| wrong(&format!("{part:?}: {why}")))?;
+            }
+            _ => {
+                return Err(wrong(&format!(
+                    "{part:?} is neither ip= nor vlan= nor forward nor via= nor tunnel= nor channels= nor frames= nor poll"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// What packets may have of a lane's time, where nobody has set another user fraction than this; none if it does not poll.
     fn polling(&self, user_fraction: u8) -> Result<Option<polling::Settings>, polling::ChangeError> {
         let mut settings = polling::Settings::DEFAULT;
@@ -184,41 +221,7 @@ impl FromStr for PacketPort {
             knobs: Vec::new(),
             frames: None,
         };
-        for part in parts {
-            match part.split_once('=') {
-                Some(("ip", network)) => {
-                    let network = network_of(network).ok_or(wrong("no address with its bits"))?;
-                    port.interfaces.last_mut().into_iter().for_each(|last| last.networks.push(network));
-                }
-                Some(("vlan", numbers)) => {
-                    let tags =
-                        tags_of(numbers).ok_or(wrong("a VLAN has a number from 1 to 4094, or two: vlan=10, vlan=100.10"))?;
-                    if port.interfaces.iter().any(|one| one.tags == tags) {
-                        return Err(wrong(&format!("vlan={numbers} stands there twice")));
-                    }
-                    port.interfaces.push(OwnInterface { tags, networks: Vec::new() });
-                }
-                None if part == "forward" => port.forwards = true,
-                Some(("via", router)) => port.routers.push(router.parse().map_err(|_| wrong("no address of a router"))?),
-                Some(("tunnel", name)) => port.tunnels.push(tunnel_of(name).map_err(wrong)?),
-                Some(("channels", path)) if !path.is_empty() => port.channels = Some(path.into()),
-                Some(("frames", number)) => {
-                    port.frames = Some(frames_of(number).ok_or(wrong("no number of frames from 256 to 65536"))?)
-                }
-                None if part == "poll" && !port.is_tap => port.polls = true,
-                None if part == "poll" => return Err(wrong("a tap is not polled")),
-                Some(_) if port.polls => {
-                    let knob = part.parse().map_err(|why: polling::ChangeError| wrong(&format!("{part:?}: {why}")))?;
-                    port.knobs.push(knob);
-                    port.polling(0).map_err(|why| wrong(&format!("{part:?}: {why}")))?;
-                }
-                _ => {
-                    return Err(wrong(&format!(
-                        "{part:?} is neither ip= nor vlan= nor forward nor via= nor tunnel= nor channels= nor frames= nor poll"
-                    )));
-                }
-            }
-        }
+        parts.try_for_each(|part| port.take(part, &wrong))?;
         for (place, (address, bits)) in port.networks().enumerate() {
             check_own(&Network { address: *address, bits: *bits }).map_err(|why| wrong(&why.to_string()))?;
             if port.addresses().take(place).any(|before| before == *address) {
@@ -635,7 +638,10 @@ mod tests {
             ("eth1,ip=ff02::1/64", "ff02::1 is no address of one host"),
             ("eth1,ip=10.0.0.2/33", "IPv4 has up to 32 bits"),
             ("eth1,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=10.0.0.2/16", "ip=10.0.0.2 stands there twice"),
-            ("eth1,mtu=9000", "\"mtu=9000\" is neither ip= nor vlan= nor forward nor via= nor tunnel= nor channels= nor frames= nor poll"),
+            (
+                "eth1,mtu=9000",
+                "\"mtu=9000\" is neither ip= nor vlan= nor forward nor via= nor tunnel= nor channels= nor frames= nor poll",
+            ),
             ("eth1,ip=10.0.0.2/24,frames=255", "no number of frames from 256 to 65536"),
             ("eth1,ip=10.0.0.2/24,frames=65537", "no number of frames from 256 to 65536"),
             ("tap:tap0,ip=10.0.0.2/24,poll", "a tap is not polled"),

@@ -1,6 +1,6 @@
 //! Where prefixes lead. A million prefixes lead to a few routers, so each of these is there once, with a number.
 
-use super::Way;
+use super::way::Way;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
