@@ -3,7 +3,7 @@
 //! FreeBSD's controller (polling(4)) looks at each tick and changes a number of packets by one. Here the network has an account of nanoseconds instead:
 //!
 //! ```text
-//! time passes, on whatever     -> the account grows by (100 - user_frac) %, up to what the network may have of PERIOD
+//! time passes, on whatever     -> the account grows by (100 - user_frac) %, up to what the network may have of PERIOD; beside other programs, of LATE
 //! the network took so long     -> the account shrinks by that
 //! it is empty, others want CPU -> the network is held until the account is half full, and has a chunk's cost
 //! it is empty, nobody does     -> the network goes on: what others did not want is not kept for them
@@ -17,6 +17,9 @@ use super::knobs::Knobs;
 
 /// Nanoseconds over which the shares hold. A port that its lane receives for leaves receiving to the lane for as long.
 pub const PERIOD: u64 = 500_000;
+/// How much of the time that others took at once is made up for where they are other programs: the scheduler puts a program off at its own ticks, which are up to 4 milliseconds apart, so a
+/// lane that slept for others wakes late.
+const LATE: u64 = 8 * PERIOD;
 /// A chunk that took so many times what it was to cost, and [`SLACK`] more, was interrupted: the rest of the time was somebody else's.
 const INTERRUPTED: u64 = 8;
 /// Nanoseconds that a chunk may take beside what its frames cost.
@@ -80,7 +83,7 @@ impl Timed {
     /// Something else than the network had the lane's time for so long: services, tasks, sleep. `waits` says whether packets waited meanwhile.
     pub fn others_took(&mut self, nanoseconds: u64, waits: bool) {
         self.counts.overruns += u64::from(waits && nanoseconds > PERIOD);
-        self.account = self.account.saturating_add(self.share(nanoseconds)).min(self.most());
+        self.account = self.account.saturating_add(self.share(nanoseconds)).min(self.reserve());
         if self.is_held && self.account >= self.enough() {
             self.is_held = false;
         }
@@ -161,6 +164,11 @@ impl Timed {
         }
         let largest = u64::from(self.knobs.burst_max).saturating_mul(self.cost) / 16;
         part.min(i64::try_from(largest).unwrap_or(i64::MAX)).max(1)
+    }
+
+    /// The most that the account grows to while others have the time.
+    fn reserve(&self) -> i64 {
+        if self.other_programs { self.most().max(self.share(LATE)) } else { self.most() }
     }
 
     /// What a chunk costs, or all that the account holds.

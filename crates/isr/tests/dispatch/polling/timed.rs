@@ -17,12 +17,26 @@ struct Flooded {
     left_at: u64,
     network: u64,
     user: u64,
+    /// Nanoseconds by which it wakes too late, at the most.
+    late: u64,
+    random: Random,
 }
 
 impl Flooded {
     fn new(user_frac: u32, other_programs: bool, frame: u64, slice: u64) -> Self {
         let knobs = Knobs { user_frac, ..Controller::Timed.knobs() };
-        Self { timed: Timed::new(knobs, other_programs), other_programs, frame, slice, now: 0, left_at: 0, network: 0, user: 0 }
+        Self {
+            timed: Timed::new(knobs, other_programs),
+            other_programs,
+            frame,
+            slice,
+            now: 0,
+            left_at: 0,
+            network: 0,
+            user: 0,
+            late: 0,
+            random: Random::new(u64::from(user_frac)),
+        }
     }
 
     /// A turn; the tasks want the lane, or it would sleep.
@@ -45,7 +59,7 @@ impl Flooded {
             self.user += self.slice;
         } else if let Some(held) = self.timed.held_for().filter(|_| self.other_programs) {
             assert!(held > 0, "who is held is held for some time");
-            self.now += held;
+            self.now += held + self.random.below(self.late + 1);
         } else {
             self.now += 100;
         }
@@ -101,6 +115,19 @@ fn time_for_other_programs_is_kept_for_them() {
     for user_frac in [10, 30, 50, 90, 99] {
         let mut lane = Flooded::new(user_frac, true, 2_000, 20_000);
         while lane.now < 1_000 * PERIOD {
+            lane.turn(false);
+        }
+        let share = 100.0 - lane.network as f64 * 100.0 / lane.now as f64;
+        assert!((share - f64::from(user_frac)).abs() < 2.0, "{share} for {user_frac}");
+    }
+}
+
+/// The scheduler lets a lane that slept for other programs run at its next tick, or later: packets have that time afterwards.
+#[test]
+fn a_lane_that_wakes_late_makes_up_for_it() {
+    for user_frac in [10, 30, 50, 90] {
+        let mut lane = Flooded { late: 4_000_000, ..Flooded::new(user_frac, true, 2_000, 20_000) };
+        while lane.now < 10_000 * PERIOD {
             lane.turn(false);
         }
         let share = 100.0 - lane.network as f64 * 100.0 / lane.now as f64;
