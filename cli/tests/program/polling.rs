@@ -103,7 +103,7 @@ fn what_polling_is_set_to_at_the_start_is_checked(driver: Driver) {
         (",poll,user_frac=100", "user_frac is 0 to 99, not 100"),
         (",poll,each_burst=20001", "each_burst is 1 to 20000, not 20001"),
         (",poll,controller=best", "controller is timed or original"),
-        (",user_frac=30", "neither ip= nor via="),
+        (",user_frac=30", "neither ip= nor vlan="),
     ] {
         let mut command = Command::new(PROGRAM);
         let refused = output(command.args(["serve", "--check", "--packet", &format!("va,ip=10.9.0.2/24{more}")]));

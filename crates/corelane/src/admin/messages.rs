@@ -154,9 +154,10 @@ mod tests {
         let said = |source: &str, degraded: Degraded| assert!(source.contains(degraded.code().as_str()), "{degraded:?}");
         said(include_str!("../../../os/src/journal/file.rs"), Degraded::LogNotWritten);
         said(include_str!("../../../lane/src/turn.rs"), Degraded::WorkBroken);
-        let changes = include_str!("../../../stack/src/interface/told.rs");
-        let said_of_ports = [Degraded::PortDown, Degraded::QueuesWithoutLane, Degraded::AddressConflict, Degraded::PacketsShort];
-        said_of_ports.iter().for_each(|degraded| said(changes, *degraded));
+        let (of_ports, of_addresses) =
+            (include_str!("../../../stack/src/trunk.rs"), include_str!("../../../stack/src/interface/told.rs"));
+        [Degraded::PortDown, Degraded::QueuesWithoutLane].into_iter().for_each(|degraded| said(of_ports, degraded));
+        [Degraded::AddressConflict, Degraded::PacketsShort].into_iter().for_each(|degraded| said(of_addresses, degraded));
     }
 
     #[test]
