@@ -96,7 +96,18 @@ pub const COMPUTING: &[Section] = &[
     Section {
         name: "pure",
         seconds: 150,
-        work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "crates/testkit", "xtask", "bench"]),
+        work: Work::Programs(&[
+            "crates/rss",
+            "crates/wire",
+            "crates/seam",
+            "crates/isr",
+            "crates/rules",
+            "crates/prefixes",
+            "crates/nat",
+            "crates/testkit",
+            "xtask",
+            "bench",
+        ]),
     },
     Section {
         name: "simulation",
