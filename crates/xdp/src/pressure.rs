@@ -2,14 +2,16 @@
 //!
 //! ```text
 //! few:     the kernel receives, as ever
-//! PRESSURE at once, or within AGAIN: receiving is left to the lane -> it looks as long as packets come, and each AGAIN
+//! PRESSURE at once, or within AGAIN: receiving is left to the lane -> it looks as long as packets come, and after pauses that grow to AGAIN
 //!          fewer than PRESSURE without a look, or QUIET looks in vain -> few
 //! ```
 //!
 //! In numbers are they also that come to the queue and not to the lane: dropped, forwarded, or the kernel's.
 
-/// When a lane that found nothing looks again, in nanoseconds, as long as receiving is left to it.
+/// When a lane that has found nothing several times looks again, in nanoseconds, as long as receiving is left to it.
 pub const AGAIN: u64 = 500_000;
+/// How often the pause doubles until it is that long: an asker that was just answered may ask again soon.
+const DOUBLINGS: u32 = 3;
 /// Packets that come at once, or within [`AGAIN`], from which on a lane takes them in by itself.
 const PRESSURE: u64 = 48;
 /// Looks in a row that find nothing until the kernel receives again.
@@ -74,7 +76,7 @@ impl Pressure {
     }
 
     fn pause(&self) -> u64 {
-        if self.quiet < QUIET { AGAIN } else { RARELY }
+        if self.quiet < QUIET { AGAIN >> (DOUBLINGS + 1).saturating_sub(self.quiet.max(1)) } else { RARELY }
     }
 
     /// Receiving is left to the lane from now on, or no longer.
@@ -120,11 +122,21 @@ mod tests {
         assert_eq!(pressure.came(2_000, 128, 64), None);
         assert!(pressure.goes_on());
         assert_eq!(pressure.came(3_000, 128, 0), None);
-        assert_eq!((pressure.goes_on(), pressure.wakes_at()), (false, Some(3_000 + AGAIN)));
-        pressure.attended(3_000 + AGAIN - 1);
-        assert!(!pressure.goes_on());
-        pressure.attended(3_000 + AGAIN);
-        assert_eq!((pressure.goes_on(), pressure.wakes_at()), (true, Some(3_000 + 2 * AGAIN)), "its time moves on");
+        // The pause doubles with each look in vain, and begins anew with what comes.
+        let mut now = 3_000;
+        for pause in [AGAIN / 8, AGAIN / 4, AGAIN / 2, AGAIN, AGAIN] {
+            assert_eq!((pressure.goes_on(), pressure.wakes_at()), (false, Some(now + pause)));
+            pressure.attended(now + pause - 1);
+            assert!(!pressure.goes_on());
+            now += pause;
+            pressure.attended(now);
+            assert_eq!((pressure.goes_on(), pressure.wakes_at()), (true, Some(now + pause)), "its time moves on");
+            assert_eq!(pressure.came(now, 128, 0), None);
+        }
+        pressure.attended(now + AGAIN);
+        assert_eq!(pressure.came(now + AGAIN, 129, 1), None);
+        assert_eq!(pressure.came(now + AGAIN, 129, 0), None);
+        assert_eq!(pressure.wakes_at(), Some(now + AGAIN + AGAIN / 8));
     }
 
     #[test]
@@ -140,7 +152,7 @@ mod tests {
         // It could not be told: it is looked for rarely, and often again once something came.
         assert_eq!(pressure.wakes_at(), Some(u64::from(QUIET) * AGAIN + RARELY));
         assert_eq!(pressure.came(200 * AGAIN, 60, 60), None);
-        assert_eq!((pressure.goes_on(), pressure.wakes_at()), (true, Some(201 * AGAIN)));
+        assert_eq!((pressure.goes_on(), pressure.wakes_at()), (true, Some(200 * AGAIN + AGAIN / 8)));
     }
 
     #[test]
