@@ -82,7 +82,6 @@ fn no_answer_comes_to_another_host() {
 }
 
 #[test]
-#[ignore = "ten million packets take half a minute: cargo test -p corelane-nat --test nat -- --ignored"]
 fn none_of_ten_million_packets_comes_to_another_host() {
     play(3, 5_000_000, Mapping::Independent);
     play(4, 5_000_000, Mapping::Dependent);
