@@ -122,6 +122,6 @@ pub use routes::{NARROW_MAX, check_addresses, check_own};
 pub use settings::{
     Advertised, Error, INTERFACES_MAX, InterfaceSettings, MssClamp, Network, ROUTES_MAX, ReversePath, Route, Settings, WAYS_MAX,
 };
-pub use trunk::Tags;
+pub use trunk::{NoTags, Tags};
 pub use tunnels::{Tunnel, TunnelCounts};
 pub use work::{Crossing, Lookout, Packets, Policy, Sight};

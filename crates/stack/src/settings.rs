@@ -285,7 +285,7 @@ impl std::fmt::Display for Error {
             }
             Self::Vlan { interface, tags } => write!(
                 f,
-                "{interface} cannot be {tags}: give numbers from 1 to 4094 that no other interface of the port has, behind the port's interface without a VLAN"
+                "{interface} cannot be VLAN {tags}: give numbers from 1 to 4094 that no other interface of the port has, behind the port's interface without a VLAN"
             ),
             Self::Advertises { interface } => write!(
                 f,

@@ -4,7 +4,7 @@ mod arrivals;
 mod condition;
 mod tags;
 
-pub use tags::Tags;
+pub use tags::{NoTags, Tags};
 
 use crate::draft::Draft;
 use crate::packet::{Packet, Spare};

@@ -17,7 +17,9 @@ use corelane_seam::parcel::{AbroadLimits, Parcel, ParcelHome};
 use corelane_seam::{Arena, Driver, FrameMemory, Level, Record, Tuning};
 use corelane_select::QueueSelector;
 pub(crate) use corelane_stack::Packets;
-use corelane_stack::{Crossing, Network, Policy, ReversePath, Settings, Sight, Stack, Tags, Tunnel, check_addresses, check_own};
+use corelane_stack::{
+    Crossing, Network, NoTags, Policy, ReversePath, Settings, Sight, Stack, Tags, Tunnel, check_addresses, check_own,
+};
 use corelane_steer::Settings as Steering;
 use corelane_watch::PacketsRow;
 use corelane_xdp::{Choice, KernelChange, KernelNews, Loss, Ours, Queue, afxdp, check_lanes, ports_for, taking_away, taps_for};
@@ -73,7 +75,7 @@ pub struct PacketPort {
     frames: Option<usize>,
 }
 
-/// What is the lanes' own at one VLAN of an interface, or without one.
+/// The lanes' own addresses at one VLAN of an interface, or without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct OwnInterface {
     tags: Tags,
@@ -106,7 +108,7 @@ impl PacketPort {
         self.interfaces.iter().flat_map(|one| &one.networks)
     }
 
-    /// What of the interface's packets lanes have.
+    /// The interface's packets that lanes have.
     fn ours(&self) -> Ours {
         let is_trunk = self.forwards || self.interfaces.len() > 1;
         if is_trunk { Ours::All } else { Ours::Addresses(self.addresses().collect()) }
@@ -140,7 +142,7 @@ impl PacketPort {
                 self.interfaces.last_mut().into_iter().for_each(|last| last.networks.push(network));
             }
             Some(("vlan", numbers)) => {
-                let tags = tags_of(numbers).ok_or(wrong("a VLAN has a number from 1 to 4094, or two: vlan=10, vlan=100.10"))?;
+                let tags = numbers.parse().map_err(|why: NoTags| wrong(&why.to_string()))?;
                 if self.interfaces.iter().any(|one| one.tags == tags) {
                     return Err(wrong(&format!("vlan={numbers} stands there twice")));
                 }
@@ -183,7 +185,7 @@ impl PacketPort {
         let own = self.interfaces.iter().fold(own, |own, one| {
             let own = match one.tags {
                 Tags::None => own.with_interface(&self.interface),
-                tags => own.and_vlan(&format!("{}.{}", self.interface, numbers_of(tags)), tags),
+                tags => own.and_vlan(&format!("{}.{tags}", self.interface), tags),
             };
             let own = one.networks.iter().fold(own, |own, (address, bits)| own.with_network(*address, *bits));
             if self.forwards { own.with_forwarding(ReversePath::Strict) } else { own }
@@ -229,27 +231,9 @@ impl FromStr for PacketPort {
             }
         }
         if let Some(empty) = port.interfaces.iter().find(|one| one.tags != Tags::None && one.networks.is_empty()) {
-            return Err(wrong(&format!("no address in vlan={}", numbers_of(empty.tags))));
+            return Err(wrong(&format!("no address in vlan={}", empty.tags)));
         }
         if port.networks().next().is_none() { Err(wrong("no address")) } else { Ok(port) }
-    }
-}
-
-/// The tags of a VLAN that is written as one number, or two.
-fn tags_of(text: &str) -> Option<Tags> {
-    let tags = match text.split_once('.') {
-        None => Tags::One(text.parse().ok()?),
-        Some((outer, inner)) => Tags::Two(outer.parse().ok()?, inner.parse().ok()?),
-    };
-    tags.are_valid().then_some(tags)
-}
-
-/// How they are written.
-fn numbers_of(tags: Tags) -> String {
-    match tags {
-        Tags::None => String::new(),
-        Tags::One(number) => number.to_string(),
-        Tags::Two(outer, inner) => format!("{outer}.{inner}"),
     }
 }
 

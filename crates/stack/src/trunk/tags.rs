@@ -97,13 +97,40 @@ impl Tags {
     }
 }
 
+/// The numbers, the outer one first: `10`, `100.10`; `none` where there are no tags.
 impl std::fmt::Display for Tags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::None => f.write_str("no VLAN"),
-            Self::One(number) => write!(f, "VLAN {number}"),
-            Self::Two(outer, inner) => write!(f, "VLAN {outer}.{inner}"),
+            Self::None => f.write_str("none"),
+            Self::One(number) => write!(f, "{number}"),
+            Self::Two(outer, inner) => write!(f, "{outer}.{inner}"),
         }
+    }
+}
+
+/// A text that names no VLAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoTags;
+
+impl std::fmt::Display for NoTags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a VLAN has a number from 1 to 4094, or two, as in 10 or 100.10")
+    }
+}
+
+impl std::error::Error for NoTags {}
+
+/// One number of a VLAN or two, as they are shown.
+impl std::str::FromStr for Tags {
+    type Err = NoTags;
+
+    fn from_str(text: &str) -> Result<Self, NoTags> {
+        let number = |text: &str| text.parse().map_err(|_| NoTags);
+        let tags = match text.split_once('.') {
+            None => Self::One(number(text)?),
+            Some((outer, inner)) => Self::Two(number(outer)?, number(inner)?),
+        };
+        if tags.are_valid() { Ok(tags) } else { Err(NoTags) }
     }
 }
 
