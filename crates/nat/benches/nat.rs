@@ -1,4 +1,4 @@
-//! What the translation of a packet costs with few and with many flows: `cargo bench -p corelane-nat`.
+//! The cost of translating a packet, with few and with many flows: `cargo bench -p corelane-nat`.
 //!
 //! Packets come as a lane has them: 64 frames of one way at a time, whose memory is used again and again; then 64 of the other way; each is of a flow by chance.
 //! Their headers are put into the frames beforehand; only the translation is timed. The two tables take turns, and the ratio is the median of the rounds' ratios.

@@ -1,4 +1,4 @@
-//! What a translation needs of a packet, read once. Every length is checked here, so that rewriting cannot fail.
+//! The parts of a packet that a translation needs, read once. Every length is checked here, so that rewriting cannot fail.
 
 use crate::session::{Class, Flags};
 use corelane_wire::packet::ipv4::Offset;

@@ -217,7 +217,7 @@ impl Pool {
     }
 }
 
-/// What an answer looks like from outside.
+/// An answer as it comes from outside.
 fn answer(wish: &Wish, external: Ipv4Addr, port: u16) -> Option<Tuple> {
     let remote = SocketAddr::new(wish.remote.into(), wish.remote_port);
     Tuple::new(remote, SocketAddr::new(external.into(), port), Protocol(wish.class.protocol())).ok()

@@ -25,7 +25,7 @@
 //! What lies in the ring when the interface goes down leaves when that is up again.
 //!
 //! A packet's checksum is what nobody knows, and its time that of the lane's look. What the card says beside its bytes is known where the driver tells a
-//! program of it (Linux 6.8): a packet of a VLAN is the kernel's, and the hash by which the card chose the queue is a fact of the frame.
+//! program of it (Linux 6.8): a packet whose VLAN tag the card has taken out is the kernel's, and the hash by which the card chose the queue is a fact of the frame.
 //!
 //! **A trap.** Between virtual interfaces of one machine (veth) the kernel leaves checksums out, and AF_XDP does not tell: what the machine itself
 //! sends has the sum of its pseudo-header there. By the interface's driver it is known whether that may be ([`PortFacts::leaves_sums`]).

@@ -3,8 +3,8 @@
 //! Whoever has an address answers for all of it: the packets to it, and who asks for it, or claims it, by ARP and neighbour discovery. So with
 //! [`Ours::Addresses`] we answer ARP, neighbour discovery and ICMP for those addresses, and the kernel never hears of them; one that it has itself
 //! is refused. With [`Ours::Ports`] the address is the kernel's, who goes on answering all three, and we have UDP to these ports alone; a
-//! fragment of such a packet, which has no port to go by, is the kernel's. Packets with VLAN tags are the kernel's: those with a tag in their bytes, and those
-//! whose tag the card has taken out, where its driver tells (`card`). Where it does not, nobody can tell such a packet from one without a tag, so have
+//! fragment of such a packet, which has no port to go by, is the kernel's. With these two, packets with VLAN tags are the kernel's: those with a tag in their bytes, and those
+//! whose tag the card has taken out, where its driver tells (`card`). With [`Ours::All`] we have the first of them, for we may have VLANs of our own, and the kernel the second. Where it does not, nobody can tell such a packet from one without a tag, so have
 //! the card leave tags in (`ethtool -K INTERFACE rxvlan off`; of veth, `txvlan off` at the other end).
 
 use crate::card::{Functions, MARK, NOTE_BYTES};

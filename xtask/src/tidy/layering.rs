@@ -67,7 +67,6 @@ const LAYERS: &[(&str, &[&str])] = &[
             "crates/channel",
             "crates/lane",
             "crates/isr",
-            "crates/nat",
             "crates/prefixes",
             "crates/seam",
             "crates/wire",

@@ -177,7 +177,7 @@ impl Timed {
         i64::try_from(chunk).unwrap_or(i64::MAX).clamp(1, self.most())
     }
 
-    /// What the account has when the network goes on. A lane that leaves others their time by sleeping pays for each time that it wakes, so that is not after each chunk.
+    /// The account that lets the network go on. A lane that leaves others their time by sleeping pays for each time that it wakes, so that is not after each chunk.
     fn enough(&self) -> i64 {
         self.chunk().max(self.most() / 2)
     }
