@@ -69,7 +69,7 @@ pub struct Route {
 }
 
 /// What a stack is told of one interface.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InterfaceSettings {
     /// Its name, as the operator is told it.
