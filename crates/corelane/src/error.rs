@@ -77,6 +77,13 @@ pub enum Error {
         /// What is in the way.
         corelane_svc::Error,
     ),
+    /// A file that a place names cannot be read, or says what cannot be.
+    Text {
+        /// The file, with line and column where something in it is at fault: FILE:LINE:COLUMN.
+        at: String,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
     /// The settings cannot be met.
     Setting {
         /// Which one.
@@ -152,6 +159,7 @@ impl fmt::Display for Error {
             Self::Name { url, why } => write!(f, "cannot be served at {url}: {why}"),
             Self::Steering(error) => write!(f, "steering: {error}"),
             Self::Service(error) => error.fmt(f),
+            Self::Text { at, why } => write!(f, "{at}: {why}"),
             Self::Setting { name, why } => write!(f, "{name}: {why}"),
             Self::Driver(words) => write!(f, "driver: {words}"),
             Self::Memory(error) => error.fmt(f),

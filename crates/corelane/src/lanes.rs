@@ -29,6 +29,7 @@ mod outside;
 pub(crate) mod page;
 pub(crate) mod place;
 pub(crate) mod plan;
+pub(crate) mod read_file;
 #[cfg(feature = "packets")]
 pub(crate) mod receiving;
 mod run;

@@ -5,6 +5,7 @@ use super::text::PacketPort;
 use crate::error::Error;
 use corelane_isr::polling;
 use corelane_rss::{FlowHasher, Table};
+use corelane_rules::RuleSet;
 use corelane_stack::{Route, Settings};
 use std::net::IpAddr;
 use std::path::Path;
@@ -26,6 +27,11 @@ impl Wires {
     /// With a gateway; a second one is refused when all is looked at.
     pub fn add_gateway(&mut self, gateway: Gateway) {
         self.gateways.push(gateway);
+    }
+
+    /// The setting by which there are ports.
+    pub fn asked_by(&self) -> &'static str {
+        if self.gateways.is_empty() { "packet" } else { "gateway" }
     }
 
     /// Whether lanes have no frames.
@@ -99,11 +105,28 @@ impl Wires {
         Ok(self.polled().next().map(|_| settings))
     }
 
-    /// What a lane's stack is told.
+    /// The rules that lanes begin with; none where there is no gateway.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]: more interfaces than rules can name.
+    pub fn rules(&self) -> Result<Option<Arc<RuleSet>>, Error> {
+        let Some(gateway) = self.gateways.first() else { return Ok(None) };
+        let mut rules = gateway.rules.clone();
+        rules.name_interfaces(self.interfaces()).map_err(|why| refused("gateway", why))?;
+        Ok(Some(Arc::new(rules.compile(gateway.execution))))
+    }
+
+    /// The names of the interfaces, in the order of their numbers.
+    pub fn interfaces(&self) -> Vec<String> {
+        self.ports().flat_map(|port| &port.interfaces).map(|one| one.name.to_string()).collect()
+    }
+
+    /// What a lane's stack is told, but for the rules.
     pub fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
         let mut settings = Settings::new(hasher.clone(), table.clone(), lane, secret);
         settings.interfaces = numbered(self.ports());
         settings.routes = self.routes();
+        settings.nat = self.gateways.first().and_then(|gateway| gateway.nat.clone());
         self.packets
             .iter()
             .flat_map(PacketPort::tunnels)
