@@ -120,6 +120,12 @@ impl Records {
         self.states.len()
     }
 
+    /// Whether the flow of a packet has a state.
+    #[must_use]
+    pub fn has_state_of(&self, facts: &Facts, now: u64) -> bool {
+        self.peek(facts, now).is_some()
+    }
+
     /// States of flows that were not made because a bound was met; each such packet was dropped.
     #[must_use]
     pub fn states_refused(&self) -> u64 {

@@ -138,9 +138,11 @@ pub fn word<T: Copy>(value: &Value<'_>, words: &[(&str, T)]) -> Result<T, Wrong>
     let names = || words.iter().map(|(name, _)| *name);
     let all = names().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(" or ");
     let text = text(value, &all)?;
-    words.iter().find(|(name, _)| *name == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
-        wrong(value, format!("there is no {text:?}{}: write {all}", did_you_mean(text, names())))
-    })
+    words
+        .iter()
+        .find(|(name, _)| *name == text)
+        .map(|(_, meaning)| *meaning)
+        .ok_or_else(|| wrong(value, format!("there is no {text:?}{}: write {all}", did_you_mean(text, names()))))
 }
 
 /// True or false.

@@ -41,7 +41,8 @@ fn port(mut keys: Keys<'_>) -> Result<(Port, PortSpot), Wrong> {
     if let Some(frames) = keys.take("frames") {
         port.frames = Some(number(frames, 256..=65_536, "frames")? as usize);
     }
-    let (device, mut spot) = (port.device.clone(), PortSpot { at, interfaces: vec![InterfaceSpot { at, ..InterfaceSpot::default() }] });
+    let (device, mut spot) =
+        (port.device.clone(), PortSpot { at, interfaces: vec![InterfaceSpot { at, ..InterfaceSpot::default() }] });
     let mut is_written = false;
     for own in keys.tables("network", "a network")? {
         let at = own.at();
@@ -82,7 +83,8 @@ fn network(mut keys: Keys<'_>, device: &str) -> Result<(InterfaceSettings, Inter
     }
     made.advertises = keys.take("advertise").map_or(Ok(None), advertised)?;
     let most = 1 << 20;
-    made.neighbours_max = keys.take("neighbours").map(|value| number(value, 1..=most, "neighbours")).transpose()?.map(|most| most as usize);
+    made.neighbours_max =
+        keys.take("neighbours").map(|value| number(value, 1..=most, "neighbours")).transpose()?.map(|most| most as usize);
     keys.end()?;
     Ok((made, spot))
 }
@@ -97,7 +99,8 @@ fn name_of<'d>(value: &'d Value<'d>) -> Result<&'d str, Wrong> {
     let example = "a name of 1 to 15 letters, digits, \".\", \"-\" or \"_\", such as \"users10\"";
     let name = text(value, example)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let fits = (1..=15).contains(&name.len()) && name.chars().all(is_plain) && name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let fits =
+        (1..=15).contains(&name.len()) && name.chars().all(is_plain) && name.starts_with(|c: char| c.is_ascii_alphabetic());
     if fits { Ok(name) } else { Err(wrong(value, format!("{name:?} is no name of a network: write {example}"))) }
 }
 

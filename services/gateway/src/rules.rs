@@ -53,7 +53,9 @@ fn apply_file(rules: &mut Rules, file: &ReadFile) -> Result<(), Error> {
     };
     if file.text().starts_with("#!") {
         let commands = language::import(file.text()).map_err(|why| wrong(1, why))?;
-        return commands.into_iter().try_for_each(|(line, command)| rules.apply(command).map(drop).map_err(|why| wrong(line, why)));
+        return commands
+            .into_iter()
+            .try_for_each(|(line, command)| rules.apply(command).map(drop).map_err(|why| wrong(line, why)));
     }
     let lines = (1..).zip(file.text().lines()).filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
     lines.into_iter().try_for_each(|(number, line)| apply(rules, line, number).map_err(|why| wrong(number, why)))

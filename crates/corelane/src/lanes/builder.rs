@@ -8,6 +8,7 @@ use crate::lanes::frames::Wires;
 #[cfg(feature = "packets")]
 use crate::lanes::frames::{Gateway, PacketPort};
 use crate::lanes::keepsake::Keepsake;
+use crate::lanes::read_file::ReadFile;
 use crate::lanes::receiving::Asked;
 use crate::lanes::url::Url;
 use corelane_lane::LaneSettings;
@@ -111,7 +112,7 @@ pub struct Lanes {
     pub(crate) patience: Duration,
     pub(crate) keepsakes: Vec<Keepsake>,
     /// Files of which it was made, and of which it may be made again.
-    pub(crate) files: Vec<PathBuf>,
+    pub(crate) files: Vec<ReadFile>,
     /// What was found while the settings were read.
     pub(crate) notes: Vec<Record>,
     /// Which processes had the ports that are to be served.
@@ -498,7 +499,7 @@ impl Lanes {
         let named = self.services.iter().filter_map(|served| Some(served.declared.as_ref()?.chosen.paths())).flatten().cloned();
         let sockets = self.services.iter().filter_map(|served| served.url.as_ref()?.path());
         let offers = self.wires.channels();
-        let read = self.files.iter().map(|path| PathUse::Read(path.clone()));
+        let read = self.files.iter().map(|file| PathUse::Read(file.path().to_owned()));
         named.chain(read).chain(sockets.chain(offers).map(|path| PathUse::Written(path.to_owned()))).collect()
     }
 }

@@ -352,7 +352,7 @@ impl Lanes {
 
     /// Notes that these lanes were made of a file as well: whoever confines the program lets it be read again.
     pub fn of_file(mut self, file: &ReadFile) -> Self {
-        self.files.push(file.path().to_owned());
+        self.files.push(file.clone());
         self
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// A file, as it was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFile {
     path: PathBuf,
     text: String,

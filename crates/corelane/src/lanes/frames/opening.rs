@@ -14,6 +14,7 @@ use corelane_os::claim::claim;
 use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
 use corelane_rss::{FlowHasher, Table, Transport};
+use corelane_rules::RuleSet;
 use corelane_seam::{FrameMemory, Record};
 use corelane_select::QueueSelector;
 use corelane_stack::check_addresses;
@@ -30,7 +31,9 @@ pub(crate) fn refuse_shared_addresses(wires: &Wires) -> Result<(), Error> {
     let has_it = |ip: &IpAddr| claim(Transport::Udp, &SocketAddr::new(*ip, 0).into(), true, false).is_ok();
     match wires.addresses().find(has_it) {
         None => Ok(()),
-        Some(ip) => Err(refused(wires.asked_by(), corelane_xdp::Error::AddressTaken { address: ip, remedy: taking_away(ip).into() })),
+        Some(ip) => {
+            Err(refused(wires.asked_by(), corelane_xdp::Error::AddressTaken { address: ip, remedy: taking_away(ip).into() }))
+        }
     }
 }
 
@@ -58,9 +61,9 @@ struct Opened {
     news: KernelNews,
 }
 
-/// Opens a queue of each interface for each lane, which has this driver, and this user fraction where no port says anything else.
+/// Opens a queue of each interface for each lane, which has this driver, and this user fraction where no port says anything else. Lanes begin with these rules.
 pub(crate) fn open(
-    wires: &Wires,
+    (wires, rules): (&Wires, Option<Arc<RuleSet>>),
     control: &Arc<Control>,
     steering: &Steering,
     messages: usize,
@@ -71,9 +74,9 @@ pub(crate) fn open(
     let hasher = Arc::new(FlowHasher::new(&steering.key, steering.types));
     let secret = secret().map_err(|error| Error::System { what: "asking for randomness (getrandom)", error })?;
     let polling = wires.polling(user_fraction)?;
-    let rules = wires.rules()?;
     let settings = |lane: usize| {
-        let mut settings = wires.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128)).with_polling(polling);
+        let mut settings =
+            wires.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128)).with_polling(polling);
         settings.rules.clone_from(&rules);
         // One speaks for all.
         if lane == 0 { settings.with_introduction() } else { settings }

@@ -5,7 +5,6 @@ use super::text::PacketPort;
 use crate::error::Error;
 use corelane_isr::polling;
 use corelane_rss::{FlowHasher, Table};
-use corelane_rules::RuleSet;
 use corelane_stack::{Route, Settings};
 use std::net::IpAddr;
 use std::path::Path;
@@ -105,15 +104,9 @@ impl Wires {
         Ok(self.polled().next().map(|_| settings))
     }
 
-    /// The rules that lanes begin with; none where there is no gateway.
-    ///
-    /// # Errors
-    /// [`Error::Setting`]: more interfaces than rules can name.
-    pub fn rules(&self) -> Result<Option<Arc<RuleSet>>, Error> {
-        let Some(gateway) = self.gateways.first() else { return Ok(None) };
-        let mut rules = gateway.rules.clone();
-        rules.name_interfaces(self.interfaces()).map_err(|why| refused("gateway", why))?;
-        Ok(Some(Arc::new(rules.compile(gateway.execution))))
+    /// The gateway, if there is one.
+    pub fn gateway(&self) -> Option<&Gateway> {
+        self.gateways.first()
     }
 
     /// The names of the interfaces, in the order of their numbers.

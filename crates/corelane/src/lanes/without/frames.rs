@@ -84,6 +84,12 @@ impl Placing {
 
 pub(crate) type OpenedPorts = (Vec<LaneFrames>, Placing, Vec<Record>);
 
-pub(crate) fn open(_: &Wires, _: &Arc<Control>, _: &Steering, _: usize, _: (DriverKind, u8)) -> Result<OpenedPorts, Error> {
+pub(crate) fn open(
+    _: (&Wires, Option<Arc<()>>),
+    _: &Arc<Control>,
+    _: &Steering,
+    _: usize,
+    _: (DriverKind, u8),
+) -> Result<OpenedPorts, Error> {
     unreachable!("there is no port to be opened")
 }
