@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// This user may not read what a service is to serve, or it is not there.
     Unreadable {
-        /// The service.
+        /// The service, or the file where that says what it is to be.
         service: String,
         /// Which file or directory, and the remedy.
         why: String,
@@ -77,7 +77,7 @@ pub enum Error {
         /// What is in the way.
         corelane_svc::Error,
     ),
-    /// A file that a place names cannot be read, or says what cannot be.
+    /// A file that a place names says what cannot be, or is no text.
     Text {
         /// The file, with line and column where something in it is at fault: FILE:LINE:COLUMN.
         at: String,

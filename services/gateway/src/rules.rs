@@ -20,7 +20,7 @@ pub fn read(keys: &mut Keys<'_>, file: &ReadFile, gateway: &mut Gateway) -> Resu
     gateway.execution = execution.map_err(wrong)?;
     let read = named.map(|value| {
         let name = text(value, "the name of a file, such as \"gateway.rules\"").map_err(wrong)?;
-        let read = file.beside(name).map_err(|why| file.wrong(value.span().start, why))?;
+        let read = file.beside(name)?;
         apply_file(&mut gateway.rules, &read).map(|()| read)
     });
     let read = read.transpose()?;

@@ -20,17 +20,20 @@ impl ReadFile {
     /// Reads a file of UTF-8.
     ///
     /// # Errors
-    /// [`Error::Text`]: it is not there, may not be read, is too long, or is no text.
+    /// [`Error::Unreadable`]: it is not there, or this user may not read it. [`Error::Text`]: it is too long, or is no text.
     pub fn of(path: &Path) -> Result<Self, Error> {
         let at = path.display().to_string();
-        let refused = |why: String| Error::Text { at: at.clone(), why };
+        let refused = |why: &str| Error::Text { at: at.clone(), why: why.to_owned() };
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
-        read.map_err(|error| refused(format!("it cannot be read: {error}; name a file that this user may read")))?;
+        read.map_err(|error| {
+            let why = format!("it cannot be read: {error}; name a file that this user may read");
+            Error::Unreadable { service: at.clone(), why }
+        })?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(refused(format!("it is longer than {FILE_BYTES_MAX} bytes: name another file")));
+            return Err(refused(&format!("it is longer than {FILE_BYTES_MAX} bytes: name another file")));
         }
-        let text = String::from_utf8(bytes).map_err(|_| refused("it is no text of UTF-8: name another file".to_owned()))?;
+        let text = String::from_utf8(bytes).map_err(|_| refused("it is no text of UTF-8: name another file"))?;
         Ok(Self { path: path.to_owned(), text })
     }
 

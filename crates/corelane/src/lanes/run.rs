@@ -76,6 +76,8 @@ pub struct Running {
     receiving: Option<UserFraction>,
     /// The gateway that lanes are, if they are one.
     gateway: Option<LiveGateway>,
+    /// Its ports, in words.
+    ports: Vec<String>,
     /// What services have outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
     /// The process that this one takes over from, until it is decided which of them serves; dropped before that, that one serves on.
@@ -250,6 +252,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         stalls: None,
         receiving: None,
         gateway: None,
+        ports: lanes.wires.described(),
         beside,
         taken: None,
         taken_over: None,
@@ -389,6 +392,11 @@ impl Running {
     #[cfg(feature = "packets")]
     pub fn user_fraction(&self) -> Option<UserFraction> {
         self.receiving.clone()
+    }
+
+    /// What a gateway has at each of its ports, in words; nothing where lanes are none.
+    pub fn ports(&self) -> &[String] {
+        &self.ports
     }
 
     /// The gateway that lanes are, for those who have its file read again; none where they are none.

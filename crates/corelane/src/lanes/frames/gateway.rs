@@ -58,6 +58,9 @@ pub struct Port {
     pub interfaces: Vec<InterfaceSettings>,
 }
 
+/// Networks of a port that are shown.
+const SHOWN: usize = 8;
+
 impl Gateway {
     /// A gateway with these ports, without routes, and with rules that let all go on.
     pub fn of(ports: Vec<Port>) -> Self {
@@ -113,6 +116,18 @@ impl Port {
 
     pub(crate) fn networks(&self) -> impl Iterator<Item = &Network> {
         self.interfaces.iter().flat_map(|one| &one.networks)
+    }
+
+    /// The port with its networks, a few of them by name and address.
+    pub(crate) fn described(&self) -> String {
+        let own = |one: &InterfaceSettings| {
+            let addresses: Vec<String> = one.networks.iter().map(|own| format!("{}/{}", own.address, own.bits)).collect();
+            format!("{} {}", one.name, addresses.join(" "))
+        };
+        let with_addresses = || self.interfaces.iter().filter(|one| !one.networks.is_empty());
+        let (shown, all) = (with_addresses().take(SHOWN).map(own).collect::<Vec<_>>().join(", "), with_addresses().count());
+        let more = if all > SHOWN { format!(", and {} more", all - SHOWN) } else { String::new() };
+        format!("port {}: {shown}{more}", self.device)
     }
 
     /// The interface's packets that lanes have.

@@ -109,6 +109,11 @@ impl Wires {
         self.gateways.first()
     }
 
+    /// What the gateway has at each port, in words for whoever starts it.
+    pub fn described(&self) -> Vec<String> {
+        self.gateways.iter().flat_map(|gateway| gateway.ports.iter().map(Port::described)).collect()
+    }
+
     /// The names of the interfaces, in the order of their numbers.
     pub fn interfaces(&self) -> Vec<String> {
         self.ports().flat_map(|port| &port.interfaces).map(|one| one.name.to_string()).collect()
