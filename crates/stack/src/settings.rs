@@ -95,7 +95,7 @@ pub struct NatSettings {
 }
 
 /// What a stack is told of one interface.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InterfaceSettings {
     /// Its name, as the operator is told it.
