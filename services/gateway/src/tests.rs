@@ -149,7 +149,7 @@ fn what_cannot_be_is_told_with_its_place_and_the_remedy() {
         ("vlan = \"100.20\"", "vlan = 10", "18:1", "users10 has these VLAN tags already"),
         ("vlan = \"100.20\"", "", "24:1", "a second network without a vlan"),
         ("name = \"users10\"", "name = \"users 10\"", "9:8", "\"users 10\" is no name of a network"),
-        ("vlan = \"100.20\"", "vlan = 20\nname = \"users10\"", "17:1", "there are two interfaces named users10"),
+        ("vlan = \"100.20\"", "vlan = 20\nname = \"users10\"", "18:1", "there are two interfaces named users10"),
         ("\"10.0.10.1/24\",", "\"10.0.10.1\",", "10:14", "\"10.0.10.1\" cannot be read"),
         ("10.0.10.1/24", "10.0.10.255/24", "10:14", "10.0.10.255 is no address of one host"),
         ("\"10.0.20.1/24\"", "\"10.0.10.1/24\"", "20:14", "10.0.10.1 is given to two interfaces"),
