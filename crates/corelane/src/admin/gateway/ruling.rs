@@ -9,7 +9,8 @@
 
 use super::lanes::{Counting, InForce, Lanes};
 use super::routes::{self, Change, Routes, at_line};
-use super::words::{Changed, GATEWAY, InterfaceRow, KeyRow, ROWS_MAX, Request, RuleRow, Sets, TableRow, Totals, Way, json, page};
+use super::words::{Changed, InterfaceRow, KeyRow, ROWS_MAX, Request, RuleRow, Sets, TableRow, Totals, Way, json, page};
+use crate::admin::control_client::GATEWAY;
 use crate::lanes::frames::Placing;
 use corelane_rules::language::{Command, command, import, packet};
 use corelane_rules::{Error, Execution, Outcome, Records, RuleId, RuleSet, Rules};
@@ -18,7 +19,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(test)]
-mod tests {}
+mod tests;
 
 /// Bytes of the lines that an answer has of rules that were added.
 const LINES_BYTES: usize = 64 << 10;
@@ -66,6 +67,7 @@ impl Ruling {
     }
 
     /// Counts of this source are added to those of the lanes from now on.
+    #[allow(dead_code)] // for ports whose programs count
     pub(crate) fn also_counted_by(&self, source: Box<dyn Counting>) {
         self.lock().beside.push(source);
     }
@@ -84,14 +86,6 @@ impl Ruling {
     /// What is wrong; then nothing has changed.
     pub(crate) fn replace(&self, rules: Rules, routes: Vec<Route>, lanes: &Placing) -> Result<InForce, String> {
         self.lock().replace(rules, routes, lanes)
-    }
-
-    /// What was forwarded at each interface, and what there is.
-    ///
-    /// # Errors
-    /// A lane does not answer.
-    pub(crate) fn totals(&self, lanes: &Placing) -> Result<(Vec<InterfaceRow>, Totals), String> {
-        self.lock().totals(lanes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Ruled> {

@@ -3,9 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// What each request of a gateway begins with.
-pub(crate) const GATEWAY: &str = "gateway";
-
 /// Rows of a page at the most, and bytes from which on it has no more.
 pub(super) const ROWS_MAX: usize = 1_000;
 const PAGE_BYTES: usize = 96 << 10;
