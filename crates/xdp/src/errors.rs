@@ -187,9 +187,11 @@ impl Error {
             Self::NoInterface { .. } | Self::NoQueue { .. } | Self::NoSendQueue { .. } | Self::QueuesUnserved { .. } => {
                 Fault { reason: Reason::NoInterface, number: libc::ENODEV }
             }
-            Self::Busy { .. } | Self::ProgramThere { .. } | Self::AddressServed { .. } | Self::InterfaceServed { .. } | Self::Governed { .. } => {
-                Fault { reason: Reason::Busy, number: libc::EBUSY }
-            }
+            Self::Busy { .. }
+            | Self::ProgramThere { .. }
+            | Self::AddressServed { .. }
+            | Self::InterfaceServed { .. }
+            | Self::Governed { .. } => Fault { reason: Reason::Busy, number: libc::EBUSY },
             Self::LockedMemory { .. } => Fault { reason: Reason::NoMemory, number: libc::ENOMEM },
             Self::Absent { .. } | Self::NoNapi { .. } => Fault::of(Reason::Unsupported),
             Self::Down { .. } => Fault { reason: Reason::Down, number: libc::ENETDOWN },

@@ -60,7 +60,12 @@ pub(super) type MakeDriver<D> = fn(Arena, Tuning, Arc<EventBell>, Arc<Crossing>)
 
 impl LaneStart {
     /// The life of a lane's thread. The error is the panic that ended it.
-    pub(super) fn run<D: Driver>(mut self, lives: &Lives, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
+    pub(super) fn run<D: Driver>(
+        mut self,
+        lives: &Lives,
+        pinned: std::io::Result<()>,
+        make: MakeDriver<D>,
+    ) -> Result<(), String> {
         let number = self.lane;
         // Every lane has its descriptor table before any listens: a table is a copy of another.
         let Some((driver, arena)) = lives.at_gate(number, 1, self.make_driver(pinned, make)) else { return Ok(()) };
@@ -199,4 +204,3 @@ impl Report for StandardError {
         report::lost()
     }
 }
-
