@@ -1,6 +1,7 @@
 //! `corelane gateway`: shows and changes the rules, tables and routes of a running gateway, in the words of ipfw(8), and what packets meet there.
 
 mod asked;
+pub mod metrics;
 mod routes;
 mod rules;
 mod status;

@@ -37,7 +37,9 @@ enum Command {
         #[arg(required = true, num_args = 1..)]
         words: Vec<String>,
     },
-    /// Add the routes of a file, all of them or none: a line PREFIX via ROUTER [interface NAME] each; # begins a comment
+    /// Add the routes of a file, all of them or none: a line PREFIX via ROUTER [interface NAME] each
+    ///
+    /// A line that begins with delete takes away a network's routes, or with via and a router one of them. # begins a comment.
     Import {
         /// The file
         file: PathBuf,
@@ -63,8 +65,10 @@ pub fn run(asked: &Asked, arguments: &Arguments) -> Result<()> {
 
 /// The routes of a file as changes, each with its line.
 fn added(text: &str) -> Vec<(usize, String)> {
-    let route =
-        |line: &str| line.split('#').next().map(str::trim).filter(|route| !route.is_empty()).map(|route| format!("add {route}"));
+    let route = |line: &str| {
+        let route = line.split('#').next().map(str::trim).filter(|route| !route.is_empty())?;
+        Some(if route.starts_with("delete ") { route.to_owned() } else { format!("add {route}") })
+    };
     text.lines().enumerate().filter_map(|(at, line)| Some((at + 1, route(line)?))).collect()
 }
 
@@ -103,8 +107,8 @@ mod tests {
 
     #[test]
     fn routes_of_a_file_have_their_lines() {
-        let text = "# all of them\n\n10.0.0.0/8 via 10.0.0.2 # the first\n   default via 10.0.0.3\r\n";
-        let expected = [(3, "add 10.0.0.0/8 via 10.0.0.2"), (4, "add default via 10.0.0.3")];
+        let text = "# all of them\n\n10.0.0.0/8 via 10.0.0.2 # the first\n   default via 10.0.0.3\r\ndelete 10.1.0.0/16\n";
+        let expected = [(3, "add 10.0.0.0/8 via 10.0.0.2"), (4, "add default via 10.0.0.3"), (5, "delete 10.1.0.0/16")];
         assert_eq!(added(text), expected.map(|(line, text)| (line, text.to_owned())));
     }
 

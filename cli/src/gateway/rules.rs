@@ -47,7 +47,8 @@ fn text(rows: &[RuleRow], show: &Show, with_counts: bool, now: SystemTime) -> St
     let line = |row: &RuleRow| {
         let off = if row.is_off { "# DISABLED " } else { "" };
         let counts = if with_counts { format!(" {:>packets$} {:>bytes$}", row.packets, row.bytes) } else { String::new() };
-        let last = row.idle_nanoseconds.map(|idle| now.checked_sub(Duration::from_nanos(idle)).unwrap_or(UNIX_EPOCH));
+        let last =
+            row.idle_nanoseconds.map(|idle| now.checked_sub(Duration::from_nanos(idle)).unwrap_or(UNIX_EPOCH).max(UNIX_EPOCH));
         let time = match last {
             _ if show.seconds => {
                 let since = last.map_or(0, |last| last.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());

@@ -142,7 +142,7 @@ def ports(body):
 "#;
 
 /// Starts a gateway whose files lie in that folder.
-fn start(driver: Driver, test: &str, folder: &Scratch, way: &str, more: &[&str]) -> Option<Server> {
+pub fn start(driver: Driver, test: &str, folder: &Scratch, way: &str, more: &[&str]) -> Option<Server> {
     if !can_run(&driver.case(test)) {
         return None;
     }
@@ -159,14 +159,14 @@ fn can_run(test: &str) -> bool {
 }
 
 /// A script among the stations, where the server is.
-fn stations(server: &Server, script: &str) -> Child {
+pub fn stations(server: &Server, script: &str) -> Child {
     let mut python = Command::new("python3");
     python.args(["-c", &format!("{SUM_OF}{STATIONS}{script}")]).stdout(Stdio::piped()).stderr(Stdio::piped());
     in_network_of(server.pid(), || python.spawn().unwrap())
 }
 
 /// What it prints at its end.
-fn ended(script: Child) -> String {
+pub fn ended(script: Child) -> String {
     let output = script.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()

@@ -21,8 +21,11 @@ use words::{Page, Request, json};
 #[allow(unused_imports)] // for the programs of ports that count as well
 pub(crate) use lanes::Counting;
 pub(crate) use lanes::InForce;
+pub(crate) use looks::Glances;
 pub(crate) use ruling::Ruling;
-pub use words::{Changed, InterfaceRow, KeyRow, RouteRow, RoutesChanged, RuleRow, Sets, TableRow, Totals, Translated, Way};
+pub use words::{
+    Changed, InterfaceRow, KeyRow, RouteRow, RoutesChanged, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Translated, Way,
+};
 
 /// How long an answer is waited for: longer than the process itself waits for its lanes.
 const PATIENCE: Duration = Duration::from_secs(60);

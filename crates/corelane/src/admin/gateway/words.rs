@@ -266,6 +266,21 @@ pub struct Totals {
     pub translated: Option<Translated>,
 }
 
+/// What a gateway shows to those who watch it, in one moment: see [`LiveGateway::shown`](crate::lanes::LiveGateway::shown).
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Shown {
+    /// The first interfaces.
+    pub interfaces: Vec<InterfaceRow>,
+    /// The first rules.
+    pub rules: Vec<RuleRow>,
+    /// What there is.
+    pub totals: Totals,
+}
+
+/// Interfaces, and rules, that are shown so at the most.
+pub const SHOWN_MAX: usize = 1_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
