@@ -1,0 +1,1 @@
+//! Which packets leave, and what they are like then.

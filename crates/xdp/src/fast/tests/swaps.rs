@@ -1,0 +1,1 @@
+//! Sets of rules that follow each other, and those that stay with lanes.
