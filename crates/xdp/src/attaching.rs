@@ -3,7 +3,7 @@
 use crate::card::{self, Functions};
 use crate::claims::Claims;
 use crate::errors::Error;
-use crate::fast::{FastPart, Unfit};
+use crate::fast::{Carrier, FastPart, Unfit};
 use crate::groups::Groups;
 use crate::holder;
 use crate::link::{Interface, TAG_BYTES};
@@ -68,11 +68,6 @@ impl Attachment {
         Ok(Self { sockets, seen, queues, ours, interface, attached, _groups: groups, _claims: claims })
     }
 
-    /// The interface as it was found.
-    pub fn interface(&self) -> &Interface {
-        &self.interface
-    }
-
     /// Whether the program is told of tags by the card.
     pub fn tells(&self) -> bool {
         self.attached.functions.is_some()
@@ -82,17 +77,18 @@ impl Attachment {
     pub fn notes(&self) -> bool {
         self.attached.functions.is_some_and(|functions| functions.types != 0)
     }
+}
 
-    /// Whether senders on this machine may leave checksums out.
-    pub fn leaves_sums(&self) -> bool {
+impl Carrier for Attachment {
+    fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    fn leaves_sums(&self) -> bool {
         card::leaves_sums(&self.interface.name)
     }
 
-    /// The program of the port, of the kind that is there, with this fast path.
-    ///
-    /// # Errors
-    /// [`Unfit::Instructions`] and [`Unfit::Refused`].
-    pub fn load(&self, fast: &FastPart<'_>) -> Result<Program, Unfit> {
+    fn load(&self, fast: &FastPart<'_>) -> Result<Program, Unfit> {
         let maps = Maps { sockets: &self.sockets, seen: &self.seen };
         let Attached { functions, has_pieces, .. } = &self.attached;
         let kind = if *has_pieces { ProgramKind::XdpPieces } else { ProgramKind::Xdp };
@@ -102,19 +98,11 @@ impl Attachment {
         load_kind(kind, &instructions, &self.interface, functions.as_ref()).map_err(Unfit::Refused)
     }
 
-    /// Has the interface run this program from the next packet on.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn put(&self, program: &Program) -> Result<(), Fault> {
+    fn put(&self, program: &Program) -> Result<(), Fault> {
         self.attached.link.update(program)
     }
 
-    /// Has it run the one again that it began with.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn put_plain(&self) -> Result<(), Fault> {
+    fn put_plain(&self) -> Result<(), Fault> {
         self.put(&self.attached.plain)
     }
 }

@@ -25,10 +25,12 @@
 //! What stands in the way of a set: tables, lines, states and refusals, which are lanes'; more than 32,000 instructions (each node of the tree is written twice), and 1,357
 //! rules. What never goes the fast path: packets longer than a frame, those for us, and what is translated.
 
+mod carrier;
 mod counters;
 mod drops;
 mod headers;
 mod learner;
+mod maps;
 mod notes;
 mod passage;
 mod program;
@@ -40,46 +42,31 @@ mod ways;
 mod tests;
 
 pub use counters::PLACES_MAX as RULES_MAX;
+pub use maps::FAST_PORTS_MAX;
 pub use unfit::Unfit;
 
+pub(crate) use carrier::Carrier;
 pub(crate) use learner::Learner;
 pub(crate) use program::FastPart;
 
-use crate::attaching::Attachment;
 use crate::errors::Error;
 use corelane_rules::{Count, Interface, RuleId, RuleSet};
 use corelane_seam::Fault;
 use corelane_select::bpf::{Generation, Hash, HashKind, Map, MapKind, Program};
-use counters::{Counters, settle};
+use counters::Counters;
 use drops::Drops;
+use maps::Maps;
 use passage::traffic;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tree::Fitting;
 
-/// Ports of a gateway at the most.
-pub const FAST_PORTS_MAX: usize = 64;
-/// Instructions at the most: jumps have 16 bits.
-const INSTRUCTIONS_MAX: usize = 32_000;
-/// Own addresses at the most: they are compared one by one.
-const OWN_MAX: usize = 64;
 /// Interfaces of the rules that have traffic: as many as a port can have VLANs.
 const INTERFACES_MAX: usize = 1 << 12;
 /// Ways at the most, of IPv4 and of IPv6: 8 MiB and 5 MiB.
 const WAYS_MAX: [usize; 2] = [1 << 16, 1 << 15];
-/// Where a key stands on a program's stack.
-const KEY: i16 = -40;
-
-/// Functions of the kernel (bpf-helpers(7)).
-mod call {
-    pub const MAP_LOOKUP: i32 = 1;
-    pub const ADJUST_HEAD: i32 = 44;
-    pub const REDIRECT_MAP: i32 = 51;
-    pub const COARSE_TIME: i32 = 160;
-}
-
 /// What was forwarded, and dropped by rules, in programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastTraffic {
@@ -95,38 +82,6 @@ pub struct FastTraffic {
     pub denied: u64,
 }
 
-/// What programs look up, and count in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Maps<'a> {
-    counters: BorrowedFd<'a>,
-    ways: [BorrowedFd<'a>; 2],
-    generation: BorrowedFd<'a>,
-    devices: BorrowedFd<'a>,
-    traffic: BorrowedFd<'a>,
-}
-
-impl<'a> Maps<'a> {
-    fn counters(&self) -> BorrowedFd<'a> {
-        self.counters
-    }
-
-    fn ways(&self, family: usize) -> BorrowedFd<'a> {
-        self.ways[family]
-    }
-
-    fn generation(&self) -> BorrowedFd<'a> {
-        self.generation
-    }
-
-    fn devices(&self) -> BorrowedFd<'a> {
-        self.devices
-    }
-
-    fn traffic(&self) -> BorrowedFd<'a> {
-        self.traffic
-    }
-}
-
 /// An interface of the system at which a port is.
 #[derive(Debug)]
 struct End {
@@ -140,7 +95,7 @@ struct End {
 struct Control {
     counters: Counters,
     /// The ports' programs, as long as there are ports.
-    attachments: Vec<Weak<Attachment>>,
+    carriers: Vec<Weak<dyn Carrier>>,
 }
 
 /// The fast path of a gateway's ports. Lanes tell ways; control puts rules and reads counters. Make it before lanes take descriptor tables of their own.
@@ -171,7 +126,7 @@ impl FastPath {
         let devices = Map::new(MapKind::Devices, size_of::<u32>(), FAST_PORTS_MAX, "corelane_ports")?;
         let id = devices.id().map_err(|fault| Error::of("BPF_OBJ_GET_INFO_BY_FD", fault.number, ""))?;
         Ok(Arc::new(Self {
-            control: Mutex::new(Control { counters: Counters::new()?, attachments: Vec::new() }),
+            control: Mutex::new(Control { counters: Counters::new()?, carriers: Vec::new() }),
             ways: [way(0, "corelane_ways4")?, way(1, "corelane_ways6")?],
             generation: Generation::new("corelane_gen")?,
             devices,
@@ -201,15 +156,15 @@ impl FastPath {
         let rules: Vec<RuleId> = set.rules().map(|(id, ..)| id).collect();
         let places = self.places(control, &rules)?;
         let fitting = Fitting::new(set, tree, own, &places);
-        let attachments: Vec<_> = control.attachments.iter().map(Weak::upgrade).collect();
+        let carriers: Vec<_> = control.carriers.iter().map(Weak::upgrade).collect();
         let mut programs = Vec::new();
-        for (place, attachment) in attachments.iter().enumerate() {
-            let Some(attachment) = attachment else { continue };
-            programs.push((attachment, self.program(control, &fitting, place as u16, attachment)?));
+        for (place, carrier) in carriers.iter().enumerate() {
+            let Some(carrier) = carrier else { continue };
+            programs.push((carrier, self.program(control, &fitting, place as u16, &**carrier)?));
         }
-        for (attachment, program) in &programs {
+        for (carrier, program) in &programs {
             // Where somebody has taken the program off, or the interface is gone, the port says so.
-            let _gone = attachment.put(program);
+            let _gone = carrier.put(program);
         }
         control.counters.leave_all_but(&rules);
         self.is_on.store(true, Ordering::Release);
@@ -219,19 +174,17 @@ impl FastPath {
     /// Where the rules are counted. If too many others were until now, all packets go to the lanes meanwhile.
     fn places(&self, control: &mut Control, rules: &[RuleId]) -> Result<Vec<usize>, Unfit> {
         let refused = |fault| Unfit::Refused(Error::Refused { call: "BPF_MAP_LOOKUP_ELEM", fault });
-        settle();
         control.counters.free_former().map_err(refused)?;
         if let Some(places) = control.counters.places_for(rules) {
             return Ok(places);
         }
         self.withdraw(control);
         control.counters.leave_all_but(rules);
-        settle();
         control.counters.free_former().map_err(refused)?;
         control.counters.places_for(rules).ok_or(Unfit::Rules(rules.len()))
     }
 
-    fn program(&self, control: &Control, rules: &Fitting<'_>, place: u16, port: &Attachment) -> Result<Program, Unfit> {
+    fn program(&self, control: &Control, rules: &Fitting<'_>, place: u16, port: &dyn Carrier) -> Result<Program, Unfit> {
         let maps = self.maps(control);
         port.load(&FastPart { maps, rules, place, leaves_sums: port.leaves_sums() })
     }
@@ -253,8 +206,8 @@ impl FastPath {
 
     fn withdraw(&self, control: &Control) {
         self.is_on.store(false, Ordering::Release);
-        for attachment in control.attachments.iter().filter_map(Weak::upgrade) {
-            let _gone = attachment.put_plain();
+        for carrier in control.carriers.iter().filter_map(Weak::upgrade) {
+            let _gone = carrier.put_plain();
         }
     }
 
@@ -309,13 +262,13 @@ impl FastPath {
     ///
     /// # Errors
     /// [`Error::Range`] if there are too many, and what the system says.
-    pub(crate) fn join(&self, attachment: &Arc<Attachment>) -> Result<u16, Error> {
+    pub(crate) fn join(&self, carrier: &Arc<impl Carrier + 'static>) -> Result<u16, Error> {
         let mut control = self.control();
-        let place = control.attachments.len();
+        let place = control.carriers.len();
         if place == FAST_PORTS_MAX {
             return Err(Error::Range { what: "ports of a fast path", got: place + 1, most: FAST_PORTS_MAX });
         }
-        let interface = attachment.interface();
+        let interface = carrier.interface();
         let device = interface.link.interface;
         let name = &interface.name;
         let refused = |fault: Fault| Error::of("BPF_MAP_UPDATE_ELEM", fault.number, name);
@@ -325,7 +278,8 @@ impl FastPath {
         }
         let end = End { device, frame_bytes_max: AtomicUsize::new(interface.frame_bytes_max()) };
         assert!(self.ends[place].set(end).is_ok(), "a place is taken once");
-        control.attachments.push(Arc::downgrade(attachment));
+        let carrier: Arc<dyn Carrier> = carrier.clone();
+        control.carriers.push(Arc::downgrade(&carrier));
         Ok(place as u16)
     }
 

@@ -88,7 +88,7 @@ impl Counters {
         Ok(())
     }
 
-    /// Gives away the places of rules that are gone, because no program that runs counts for them any more.
+    /// Gives away the places of rules that are gone, after it has waited until no program that runs counts for them any more.
     ///
     /// # Errors
     /// What the system says.
@@ -96,6 +96,7 @@ impl Counters {
         if !self.holders.contains(&Holder::Former) {
             return Ok(());
         }
+        settle();
         let all = self.read()?;
         for (at, holder) in self.holders.iter_mut().enumerate().filter(|(_, holder)| **holder == Holder::Former) {
             (*holder, self.before[at]) = (Holder::Nobody, all[at]);
@@ -147,7 +148,7 @@ fn since(now: Count, before: Count) -> Count {
 
 /// Waits until every program has ended that ran when this was called. Where the kernel does not offer that, it is taken for granted: a program runs for microseconds,
 /// and to load the next takes longer.
-pub fn settle() {
+fn settle() {
     const GLOBAL: i32 = 1;
     // SAFETY: the call takes no memory.
     let _not_offered = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };

@@ -3,7 +3,8 @@
 //! A frame that is redirected is put into the bulk of its interface, and the bulk is sent after the program's turn. What the driver does not take then is dropped, of which the
 //! first tracepoint tells. A frame that is too long, or whose interface is down, does not come into a bulk: the second tells.
 
-use super::call::MAP_LOOKUP;
+use super::maps::FAST_PORTS_MAX;
+use super::maps::call::MAP_LOOKUP;
 use crate::btf;
 use crate::errors::Error;
 use corelane_seam::Fault;
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use Register::{R0, R1, R2, R6, R7, R10};
 
 /// Interfaces that are looked at, twice.
-const ENTRIES: usize = 2 * super::FAST_PORTS_MAX;
+const ENTRIES: usize = 2 * FAST_PORTS_MAX;
 /// Beside the indexes of interfaces: places of ports, where a frame came into no bulk.
 const BY_PLACE: u32 = 1 << 31;
 

@@ -3,9 +3,9 @@
 //! Whole packets are read that a router passes on as they are: Ethernet with up to two tags, IPv4 without options and with a right sum, IPv6 without extension headers,
 //! and a hop left. All others are the lane's: fragments, headers that are cut short or wrong, other tags.
 
+use super::maps::{KEY, call};
 use super::notes::{self, CONTEXT, COUNTERS, LENGTH, NOW};
 use super::ways::{ONE_TAG, SERVICE_VLAN, TWO_TAGS, VLAN};
-use super::{KEY, call};
 use crate::layout::{ICMPV6, IPV4, IPV6, UDP};
 use corelane_select::bpf::assembly::{Alu, Assembler, Label, Register, When, Width};
 use std::os::fd::BorrowedFd;

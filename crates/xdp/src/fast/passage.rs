@@ -1,8 +1,8 @@
 //! A packet's passage: its way is looked up, and then it leaves by that.
 
+use super::maps::{KEY, Maps, call};
 use super::notes::{self, CONTEXT, COUNTERS, LENGTH, NOW};
 use super::ways::{KEY_BYTES, MIXER, at};
-use super::{KEY, Maps, call};
 use crate::layout::{IPV4, IPV6};
 use corelane_select::bpf::assembly::{Alu, Assembler, Label, Register, When, Width};
 
@@ -45,7 +45,7 @@ pub fn find(a: &mut Assembler, maps: &Maps, lane: Label) {
             a.alu(Alu::Add, R1, R5);
         }
         a.store(Width::Eight, R10, MIXTURE, R1);
-        a.map(R1, maps.ways(family));
+        a.map(R1, maps.ways[family]);
         a.alu(Alu::Move, R2, R10);
         a.alu(Alu::Add, R2, i32::from(KEY));
         a.call(call::MAP_LOOKUP);
@@ -55,7 +55,7 @@ pub fn find(a: &mut Assembler, maps: &Maps, lane: Label) {
     a.branch(When::Equal, R0, 0, lane);
     a.load(Width::Eight, R1, R0, at::UNTIL);
     a.branch(When::Greater, NOW, R1, lane);
-    a.map_value(R2, maps.generation());
+    a.map_value(R2, maps.generation);
     a.load(Width::Four, R2, R2, 0);
     a.load(Width::Four, R3, R0, at::GENERATION);
     a.branch(When::NotEqual, R2, R3, lane);
@@ -139,7 +139,7 @@ pub fn deny(a: &mut Assembler, maps: &Maps) {
 fn count(a: &mut Assembler, maps: &Maps, interface: i16, absent: Label) {
     a.load(Width::Eight, R1, COUNTERS, interface);
     a.store(Width::Four, R10, NUMBER, R1);
-    a.map(R1, maps.traffic());
+    a.map(R1, maps.traffic);
     a.alu(Alu::Move, R2, R10);
     a.alu(Alu::Add, R2, i32::from(NUMBER));
     a.call(call::MAP_LOOKUP);
@@ -183,7 +183,7 @@ pub fn leave(a: &mut Assembler, maps: &Maps) {
     a.store(Width::One, R5, LINK + 7, R1);
     a.store(Width::Two, R5, 12, i32::from(IPV6.to_be().cast_signed()));
     a.place(typed);
-    a.map(R1, maps.devices());
+    a.map(R1, maps.devices);
     a.load(Width::Two, R2, COUNTERS, notes::WAY + at::PLACE - at::HEAD);
     a.alu(Alu::Move, R3, DROP);
     a.call(call::REDIRECT_MAP);

@@ -1,10 +1,11 @@
 //! The part of a port's program that is the fast path.
 
 use super::headers::Headers;
+use super::maps::{INSTRUCTIONS_MAX, Maps};
 use super::notes::CONTEXT;
 use super::passage;
 use super::tree::Fitting;
-use super::{INSTRUCTIONS_MAX, Maps, Unfit};
+use super::unfit::Unfit;
 use corelane_rules::Direction;
 use corelane_select::bpf::assembly::{Assembler, Label, Register};
 
@@ -26,7 +27,7 @@ impl FastPart<'_> {
     pub fn write(&self, a: &mut Assembler, lane: Label) -> Result<(), Unfit> {
         assert!(CONTEXT as u8 == Register::R6 as u8, "where the port's program has its packet");
         let (deny, out, leave) = (a.label(), a.label(), a.label());
-        Headers { a, lane, place: self.place, leaves_sums: self.leaves_sums }.write(self.maps.counters());
+        Headers { a, lane, place: self.place, leaves_sums: self.leaves_sums }.write(self.maps.counters);
         passage::find(a, &self.maps, lane);
         if self.rules.asks_own() {
             self.rules.write_own(a);

@@ -3,8 +3,9 @@
 //! It is written once for each direction: what all packets of a direction have alike is not asked. Each node stands before those that it leads to, so that all jumps go forward.
 
 use super::counters::{COUNTER_BYTES, NOTES_BYTES};
+use super::maps::{INSTRUCTIONS_MAX, OWN_MAX};
 use super::notes::{self, COUNTERS, LENGTH, NOW};
-use super::{INSTRUCTIONS_MAX, OWN_MAX, Unfit};
+use super::unfit::Unfit;
 use corelane_rules::language::{Action, Log};
 use corelane_rules::{Address, Direction, Field, Node, NodeId, RuleSet, Tree};
 use corelane_select::bpf::assembly::{Alu, Assembler, Label, Register, When, Width};

@@ -1,7 +1,7 @@
 //! Why a set of rules stays with the lanes.
 
 use super::counters::PLACES_MAX;
-use super::{INSTRUCTIONS_MAX, OWN_MAX};
+use super::maps::{INSTRUCTIONS_MAX, OWN_MAX};
 use crate::errors::Error;
 use std::fmt;
 

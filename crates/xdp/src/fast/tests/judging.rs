@@ -8,8 +8,8 @@ use corelane_seam::Random;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-const ROUNDS: u64 = 400;
-const PACKETS: u64 = 40;
+const ROUNDS: u64 = 200;
+const PACKETS: u64 = 50;
 
 /// What becomes of a packet that has a way, by the reference.
 fn expected(flat: &RuleSet, facts: &Facts, records: &mut Records) -> u32 {
