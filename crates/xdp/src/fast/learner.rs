@@ -31,7 +31,7 @@ struct State {
     waiting: Vec<Entry>,
     /// When the first of them was told.
     since: u64,
-    /// By the mixture of a key: that with its generation, and when it was written.
+    /// By the mixture of a key: that with its generation, and until when it counts that it was written.
     lately: Box<[(u64, u64)]>,
 }
 
@@ -59,7 +59,7 @@ impl Learner {
             let family = usize::from(key.len() == ways::KEY_BYTES[1]);
             // What cannot be written is told again.
             if self.fast.ways[family].update(&key, &value).is_ok() {
-                lately[ways::mixture(&key) as usize % LATELY] = (ways::named(&value), now);
+                lately[ways::mixture(&key) as usize % LATELY] = (ways::named(&value), ways::until(&value).min(now + LATELY_FOR));
             }
         }
     }
@@ -87,9 +87,9 @@ impl Offload for Learner {
         }
         let Some(entry) = self.entry(way) else { return false };
         let state = &mut *self.state.borrow_mut();
-        let (known, at) = state.lately[ways::mixture(&entry.key) as usize % LATELY];
+        let (known, until) = state.lately[ways::mixture(&entry.key) as usize % LATELY];
         // A packet that comes here all the same needs the lane for what it is.
-        if known == ways::named(&entry.value) && now < at + LATELY_FOR && now < way.until {
+        if known == ways::named(&entry.value) && now < until {
             return true;
         }
         if state.waiting.iter().any(|one| one.key == entry.key) {

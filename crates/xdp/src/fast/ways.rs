@@ -120,3 +120,8 @@ pub fn named(value: &[u8; VALUE_BYTES]) -> u64 {
     let generation = u64::from_ne_bytes(words[at::GENERATION as usize / 8]) & u64::from(u32::MAX);
     u64::from_ne_bytes(words[0]).wrapping_add(generation.wrapping_mul(MIXER))
 }
+
+/// Until when a value's way holds.
+pub fn until(value: &[u8; VALUE_BYTES]) -> u64 {
+    u64::from_ne_bytes(value.as_chunks::<8>().0[at::UNTIL as usize / 8])
+}
