@@ -33,6 +33,7 @@ mod error;
 mod frame;
 mod handle;
 mod instant;
+mod learnt;
 mod lease;
 mod ledger;
 mod losses;
@@ -70,6 +71,7 @@ pub use frame::{
 };
 pub use handle::{File, Handle, Socket, Unheld};
 pub use instant::{Instant, nanoseconds};
+pub use learnt::{LearntWay, LinkSide, Offload};
 pub use lease::{ARENA_BYTES_MAX, Arena, Lease, Shared};
 pub use ledger::{Holder, Role, TaskHolder};
 pub use losses::{LOOK_AFTER, LossPort, PortNews};

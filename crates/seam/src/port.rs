@@ -35,8 +35,10 @@
 use crate::address::Link;
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
+use crate::learnt::Offload;
 use std::fmt;
 use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 
 /// The name of a port that is open on a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -231,6 +233,11 @@ pub trait Port: fmt::Debug {
         Lost::default()
     }
 
+    /// Where its fast path is told of ways; none if it has none. A work asks for it before the driver has the port.
+    fn offload(&self) -> Option<Rc<dyn Offload>> {
+        None
+    }
+
     /// Ends it, when all that was sent is released and nobody watches its descriptors: whether the interface is done with its memory. Until it is, this is
     /// asked again at the time of [`Port::wakes_at`], and nothing else is. One that is dropped before leaves lent what the interface still has.
     fn end(&mut self, _now: u64) -> bool {
@@ -290,6 +297,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn lost(&mut self) -> Lost {
         (**self).lost()
+    }
+
+    fn offload(&self) -> Option<Rc<dyn Offload>> {
+        (**self).offload()
     }
 
     fn end(&mut self, now: u64) -> bool {

@@ -35,6 +35,10 @@ macro_rules! of_inner {
             self.inner.state()
         }
 
+        fn offload(&self) -> Option<std::rc::Rc<dyn crate::learnt::Offload>> {
+            self.inner.offload()
+        }
+
         fn has_more(&self) -> bool {
             self.inner.has_more()
         }

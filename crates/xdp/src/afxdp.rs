@@ -33,11 +33,10 @@
 //! The program is gone with the last of those that hold it, the queues and their ports, and with the process, however it ends; from
 //! then on the kernel has its packets again. It stays while one queue has a port; a queue without one leaves its packets to the kernel.
 
-use crate::attaching::{Attached, Maps, attach_best};
+use crate::attaching::{Attached, Attachment};
 use crate::card;
-use crate::claims::Claims;
 use crate::errors::Error;
-use crate::groups::Groups;
+use crate::fast::{FastPath, Learner};
 use crate::hearing::Hearing;
 use crate::link::{Interface, TAG_BYTES, Watch};
 use crate::ours::Ours;
@@ -50,18 +49,17 @@ use crate::words::Words;
 use corelane_os::rights::locked_bytes_max;
 use corelane_os::{clock, errno};
 use corelane_seam::{
-    FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, PortState, Taken,
+    FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Offload, Port, PortFacts, PortKind, PortState, Taken,
 };
-use corelane_select::bpf::{Counts, Map, MapKind, XdpLink, XdpMode};
+use corelane_select::bpf::XdpMode;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-pub use crate::attaching::probe;
+pub use crate::attaching::{QUEUES_MAX, probe};
 pub use crate::socket::Drops;
 
-/// Queues of an interface at the most.
-pub const QUEUES_MAX: usize = 256;
 /// Bytes of the largest chunk: a page.
 const CHUNK_BYTES_MAX: usize = 4096;
 /// Entries of a ring at the most.
@@ -88,29 +86,6 @@ pub fn frames_max(frame_bytes: usize, beside: usize, ports: usize) -> usize {
     usize::try_from(frames).unwrap_or(FRAMES_MAX).min(FRAMES_MAX)
 }
 
-/// What a port of an interface shares with those of its other queues.
-#[derive(Debug)]
-struct Attachment {
-    sockets: Map,
-    /// Packets that came by each queue, whatever became of them.
-    seen: Counts,
-    mode: XdpMode,
-    /// The program is given packets that lie in several pieces.
-    has_pieces: bool,
-    /// The card tells the program of tags.
-    tells: bool,
-    /// The program notes the card's hash in front of a packet.
-    notes: bool,
-    /// Why the kernel runs the program, and not the interface's driver.
-    obstacle: Option<Box<str>>,
-    /// Queues that have a port.
-    queues: usize,
-    // Behind the map, which the program has as long as it is there.
-    link: XdpLink,
-    _groups: Option<Groups>,
-    _claims: Claims,
-}
-
 /// One queue of an interface, not yet a port: it can go to its lane's thread.
 #[derive(Debug)]
 pub struct XdpQueue {
@@ -121,6 +96,8 @@ pub struct XdpQueue {
     receiver: Option<Receiver>,
     /// Of the first: what is said to all of the link.
     words: Option<Words>,
+    /// The fast path, and the place of this port there.
+    fast: Option<(Arc<FastPath>, u16)>,
 }
 
 /// Gives the interface a program that lets the ports of its first `queues` queues have what is `ours`. Where the interface's driver runs no programs, the kernel does,
@@ -136,22 +113,17 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
     }
     let interface = Interface::find(name)?;
     card::check_queues(&interface, queues)?;
-    let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
-    let groups = Groups::join(&interface, ours)?;
-    let functions = card::functions(&interface);
-    let seen = Counts::new(QUEUES_MAX, "corelane_seen")?;
-    let maps = Maps { sockets: &sockets, seen: &seen };
-    let attached = attach_best(ours, maps, &interface, functions.as_ref())?;
-    let Attached { link, mode, has_pieces, tells, notes, obstacle } = attached;
-    // Who has the program is told first: that says more.
-    let claims = Claims::take(&interface, ours)?;
-    let (_groups, _claims) = (groups, claims);
-    let attachment = Attachment { sockets, seen, mode, has_pieces, tells, notes, obstacle, queues, link, _groups, _claims };
-    let attachment = Arc::new(attachment);
+    let attachment = Arc::new(Attachment::new(ours, interface.clone(), card::functions(&interface), queues)?);
     // Those who are given addresses speak and listen on the link for them.
     let mut words = matches!(ours, Ours::Addresses(_)).then(|| Words::hear(&interface)).transpose()?;
-    let queue =
-        |queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None, words: words.take() };
+    let queue = |queue| XdpQueue {
+        attachment: attachment.clone(),
+        name: name.into(),
+        queue,
+        receiver: None,
+        words: words.take(),
+        fast: None,
+    };
     Ok((0..queues as u32).map(queue).collect())
 }
 
@@ -187,6 +159,20 @@ pub fn poll<'a>(queues: impl IntoIterator<Item = &'a mut XdpQueue>) -> Result<()
     Ok(())
 }
 
+/// Has packets that come by these queues of an interface go the fast path, as far as that has rules and lanes tell it ways. Call it before lanes take descriptor tables of their own.
+///
+/// # Errors
+/// [`Error::Range`] if it has too many ports, and what the system says.
+pub fn offload<'a>(queues: impl IntoIterator<Item = &'a mut XdpQueue>, fast: &Arc<FastPath>) -> Result<(), Error> {
+    let mut place = None;
+    for queue in queues {
+        let joined = place.map_or_else(|| fast.join(&queue.attachment), Ok)?;
+        place = Some(joined);
+        queue.fast = Some((fast.clone(), joined));
+    }
+    Ok(())
+}
+
 impl XdpQueue {
     /// The port, which receives into `memory` with rings of `ring` frames, a power of two. It is made on its lane's thread, in the
     /// interface's network namespace. A queue that was just closed is waited for, 0.2 seconds at the most.
@@ -207,7 +193,7 @@ impl XdpQueue {
         let (needed, room) = (interface.frame_bytes_max() + TAG_BYTES, memory.frame_bytes() - HEADROOM);
         let (least, in_pieces) = (pieces(needed, room), needed > room);
         let pieces_max =
-            if in_pieces && self.attachment.has_pieces { PIECES_MAX.min(ring / 2).min(memory.frames() / 2) } else { 1 };
+            if in_pieces && self.attachment.attached.has_pieces { PIECES_MAX.min(ring / 2).min(memory.frames() / 2) } else { 1 };
         if least > pieces_max {
             return Err(Error::FrameShort { name: self.name, needed, got: room * pieces_max });
         }
@@ -220,7 +206,9 @@ impl XdpQueue {
         let hearing = Hearing::of(&watch, self.words.take());
         let hearing = hearing.map_err(|error| Error::of("epoll_ctl", errno::of(&error), &self.name))?;
         let outlook = (self.queue == 0).then(Outlook::new);
+        let learner = self.fast.take().map(|(fast, place)| Rc::new(Learner::new(fast, place, self.queue)));
         let mut port = XdpPort {
+            learner,
             socket: Some(socket),
             queue: self,
             watch,
@@ -253,17 +241,17 @@ impl XdpQueue {
 
     /// Whether packets of a VLAN whose tag the card takes out are the kernel's; otherwise they cannot be told from others.
     pub fn tells_tags(&self) -> bool {
-        self.attachment.tells
+        self.attachment.tells()
     }
 
     /// Why the kernel runs the program and not the interface's driver, in words with what helps; none if the driver does.
     pub fn obstacle(&self) -> Option<&str> {
-        self.attachment.obstacle.as_deref()
+        self.attachment.attached.obstacle.as_deref()
     }
 
     /// Whether the interface's driver runs the program, or the kernel behind it.
     pub fn mode(&self) -> XdpMode {
-        self.attachment.mode
+        self.attachment.attached.mode
     }
 }
 
@@ -293,6 +281,8 @@ struct PortCounts {
 /// One queue of an interface, as a port.
 #[derive(Debug)]
 pub struct XdpPort {
+    /// Where lanes tell of ways, with a fast path.
+    learner: Option<Rc<Learner>>,
     /// None at the end.
     socket: Option<Socket>,
     queue: XdpQueue,
@@ -380,7 +370,7 @@ impl XdpPort {
         let (before, room) = (self.receiving, self.lendable().min(self.socket().fill.room() as usize));
         while self.receiving - before < room {
             let Some(mut frame) = self.memory.frame() else { break };
-            if self.queue.attachment.notes {
+            if self.queue.attachment.notes() {
                 card::clear(&mut frame);
             }
             let (index, _) = self.lend(frame, Lent::ToReceive);
@@ -474,7 +464,7 @@ impl XdpPort {
         let packet = self.socket_mut().received.take().expect("a piece that was seen");
         let (index, start) = self.returned(packet.addr, Lent::ToReceive);
         // Elsewhere no mark was cleared.
-        let noted = if self.queue.attachment.notes && start == HEADROOM { card::NOTE_BYTES } else { 0 };
+        let noted = if self.queue.attachment.notes() && start == HEADROOM { card::NOTE_BYTES } else { 0 };
         let frame = self.memory.take_back(index, start - noted, noted + packet.len as usize);
         // reason: it stood in the table of those that are lent, and the kernel writes into one frame.
         let mut frame = frame.expect("a packet lies in a frame that was lent");
@@ -666,6 +656,9 @@ impl Port for XdpPort {
 
     fn take_news(&mut self) {
         self.watch.take();
+        if let Some(learner) = &self.learner {
+            learner.note_length(self.watch.interface().frame_bytes_max());
+        }
         self.hearing.hear(&self.memory);
     }
 
@@ -694,6 +687,7 @@ impl Port for XdpPort {
             .chain(looks_at)
             .chain(posts_at)
             .chain(polls_at)
+            .chain(self.learner.as_ref().and_then(|learner| learner.wakes_at()))
             .min()
             .filter(|_| self.watch.fault().is_none())
     }
@@ -734,7 +728,8 @@ impl Port for XdpPort {
 
     /// Drivers ask for this whenever they attend to the port.
     fn released(&mut self, now: u64) -> u64 {
-        let Attachment { link, queues, .. } = &*self.queue.attachment;
+        self.learner.iter().for_each(|learner| learner.settle(now, self.socket().received.ready() > 0));
+        let Attachment { attached: Attached { link, .. }, queues, .. } = &*self.queue.attachment;
         self.outlook.iter_mut().for_each(|outlook| outlook.look(now, link, &self.queue.name, *queues));
         self.polling.iter_mut().for_each(|polling| polling.pressure().attended(now));
         self.reap();
@@ -754,6 +749,10 @@ impl Port for XdpPort {
 
     fn looked(&self) -> u64 {
         self.looked
+    }
+
+    fn offload(&self) -> Option<Rc<dyn Offload>> {
+        self.learner.clone().map(|learner| learner as Rc<dyn Offload>)
     }
 
     /// Where the kernel copies, what found no frame is among what it has dropped, and the others are longer than a frame. A card drops what finds no

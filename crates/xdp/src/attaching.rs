@@ -1,36 +1,117 @@
 //! The program of an interface, and how it comes there.
 
 use crate::card::{self, Functions};
+use crate::claims::Claims;
 use crate::errors::Error;
+use crate::fast::{Carrier, FastPart, Unfit};
+use crate::groups::Groups;
 use crate::holder;
 use crate::link::{Interface, TAG_BYTES};
-use crate::ours::{self, Ours};
+use crate::ours::{self, Ours, Parts};
 use crate::socket::{self, HEADROOM};
 use corelane_os::errno;
 use corelane_os::netlink::{Request, Verdict};
 use corelane_seam::{FRAME_BYTES_LEAST, Fault, FrameMemory, Reason};
+use corelane_select::bpf::assembly::Instruction;
 use corelane_select::bpf::{Counts, Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd};
 
+/// Queues of an interface at the most.
+pub const QUEUES_MAX: usize = 256;
+/// What those who look call the program (`bpftool prog`).
+const NAME: &str = "corelane_ours";
+
 /// A program at its interface.
+#[derive(Debug)]
 pub struct Attached {
     pub link: XdpLink,
     pub mode: XdpMode,
+    /// The program that gives sockets what is ours, and does nothing else.
+    plain: Program,
     /// It is given packets that lie in several pieces.
     pub has_pieces: bool,
-    /// The card tells it of tags.
-    pub tells: bool,
-    /// It notes the card's hash in front of a packet.
-    pub notes: bool,
+    /// The card's functions that it asks.
+    functions: Option<Functions>,
     /// What stands in the way of the driver running it, where the kernel does.
     pub obstacle: Option<Box<str>>,
 }
 
+/// What a port of an interface shares with those of its other queues.
+#[derive(Debug)]
+pub struct Attachment {
+    pub sockets: Map,
+    /// Packets that came by each queue, whatever became of them.
+    pub seen: Counts,
+    /// Queues that have a port.
+    pub queues: usize,
+    ours: Ours,
+    interface: Interface,
+    // Behind the map, which the program has as long as it is there.
+    pub attached: Attached,
+    _groups: Option<Groups>,
+    _claims: Claims,
+}
+
+impl Attachment {
+    /// Gives the interface a program for so many queues, that asks the driver by these functions if it can.
+    ///
+    /// # Errors
+    /// Those of [`attach_best`], [`Groups::join`] and [`Claims::take`].
+    pub fn new(ours: &Ours, interface: Interface, functions: Option<Functions>, queues: usize) -> Result<Self, Error> {
+        let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
+        let groups = Groups::join(&interface, ours)?;
+        let seen = Counts::new(QUEUES_MAX, "corelane_seen")?;
+        let attached = attach_best(ours, Maps { sockets: &sockets, seen: &seen }, &interface, functions)?;
+        // Who has the program is told first: that says more.
+        let claims = Claims::take(&interface, ours)?;
+        let ours = ours.clone();
+        Ok(Self { sockets, seen, queues, ours, interface, attached, _groups: groups, _claims: claims })
+    }
+
+    /// Whether the program is told of tags by the card.
+    pub fn tells(&self) -> bool {
+        self.attached.functions.is_some()
+    }
+
+    /// Whether the program notes the card's hash in front of a packet.
+    pub fn notes(&self) -> bool {
+        self.attached.functions.is_some_and(|functions| functions.types != 0)
+    }
+}
+
+impl Carrier for Attachment {
+    fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    fn leaves_sums(&self) -> bool {
+        card::leaves_sums(&self.interface.name)
+    }
+
+    fn load(&self, fast: &FastPart<'_>) -> Result<Program, Unfit> {
+        let maps = Maps { sockets: &self.sockets, seen: &self.seen };
+        let Attached { functions, has_pieces, .. } = &self.attached;
+        let kind = if *has_pieces { ProgramKind::XdpPieces } else { ProgramKind::Xdp };
+        let parts =
+            Parts { sockets: maps.sockets.as_fd(), seen: Some(maps.seen.map()), functions: functions.as_ref(), fast: Some(fast) };
+        let instructions = ours::program(&self.ours, &parts)?;
+        load_kind(kind, &instructions, &self.interface, functions.as_ref()).map_err(Unfit::Refused)
+    }
+
+    fn put(&self, program: &Program) -> Result<(), Fault> {
+        self.attached.link.update(program)
+    }
+
+    fn put_plain(&self) -> Result<(), Fault> {
+        self.put(&self.attached.plain)
+    }
+}
+
 /// What a program looks up: the sockets of its queues, and where it counts what came by each.
 #[derive(Clone, Copy)]
-pub struct Maps<'a> {
-    pub sockets: &'a Map,
-    pub seen: &'a Counts,
+struct Maps<'a> {
+    sockets: &'a Map,
+    seen: &'a Counts,
 }
 
 /// Attaches the program that tells us most: one that asks the driver for tags and hashes by `functions`, if the driver runs it, and else one that reads the
@@ -38,18 +119,17 @@ pub struct Maps<'a> {
 ///
 /// # Errors
 /// [`Error::ProgramThere`], [`Error::Program`], and what [`Error::of`] has.
-pub fn attach_best(ours: &Ours, maps: Maps<'_>, interface: &Interface, functions: Option<&Functions>) -> Result<Attached, Error> {
+fn attach_best(ours: &Ours, maps: Maps<'_>, interface: &Interface, functions: Option<Functions>) -> Result<Attached, Error> {
     if functions.is_some()
-        && let Ok((program, has_pieces)) = load(ours, maps, interface, functions)
-        && let Ok(link) = XdpLink::attach(&program, interface.link.interface, XdpMode::Native)
+        && let Ok((plain, has_pieces)) = load(ours, maps, interface, functions.as_ref())
+        && let Ok(link) = XdpLink::attach(&plain, interface.link.interface, XdpMode::Native)
     {
-        let notes = functions.is_some_and(|functions| functions.types != 0);
-        return Ok(Attached { link, mode: XdpMode::Native, has_pieces, tells: true, notes, obstacle: None });
+        return Ok(Attached { link, mode: XdpMode::Native, plain, has_pieces, functions, obstacle: None });
     }
-    let (program, has_pieces) = load(ours, maps, interface, None)?;
-    let (link, obstacle) = attach(&program, interface)?;
+    let (plain, has_pieces) = load(ours, maps, interface, None)?;
+    let (link, obstacle) = attach(&plain, interface)?;
     let mode = if obstacle.is_none() { XdpMode::Native } else { XdpMode::Generic };
-    Ok(Attached { link, mode, has_pieces, tells: false, notes: false, obstacle })
+    Ok(Attached { link, mode, plain, has_pieces, functions: None, obstacle })
 }
 
 /// Makes all that a port needs but for the interface: the table of sockets, the program that gives them packets, and a socket with `memory`.
@@ -58,24 +138,40 @@ pub fn attach_best(ours: &Ours, maps: Maps<'_>, interface: &Interface, functions
 /// [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_RAW and CAP_BPF, [`Error::LockedMemory`], [`Error::Absent`].
 pub fn probe(memory: &FrameMemory) -> Result<(), Error> {
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues")?;
-    Program::load(ProgramKind::Xdp, &ours::program(&Ours::All, sockets.as_fd(), None, None), "corelane_ours")?;
+    let parts = Parts { sockets: sockets.as_fd(), seen: None, functions: None, fast: None };
+    Program::load(ProgramKind::Xdp, &plain(&Ours::All, &parts), NAME)?;
     socket::probe(memory)
 }
 
 /// The program; and whether it is given packets in several pieces, which it is where frames may be too short for one.
 fn load(ours: &Ours, maps: Maps<'_>, interface: &Interface, functions: Option<&Functions>) -> Result<(Program, bool), Error> {
-    const NAME: &str = "corelane_ours";
-    let instructions = ours::program(ours, maps.sockets.as_fd(), Some(maps.seen.map()), functions);
-    let load = |kind| match functions {
-        Some(_) => Program::load_for(kind, &instructions, NAME, interface.link.interface),
-        None => Program::load(kind, &instructions, NAME),
-    };
+    let parts = Parts { sockets: maps.sockets.as_fd(), seen: Some(maps.seen.map()), functions, fast: None };
+    let instructions = plain(ours, &parts);
     if interface.frame_bytes_max() + TAG_BYTES > FRAME_BYTES_LEAST - HEADROOM
-        && let Ok(program) = load(ProgramKind::XdpPieces)
+        && let Ok(program) = load_kind(ProgramKind::XdpPieces, &instructions, interface, functions)
     {
         return Ok((program, true));
     }
-    Ok((load(ProgramKind::Xdp)?, false))
+    Ok((load_kind(ProgramKind::Xdp, &instructions, interface, functions)?, false))
+}
+
+/// A program without a fast path, which there is always room for.
+fn plain(ours: &Ours, parts: &Parts<'_>) -> Vec<Instruction> {
+    assert!(parts.fast.is_none(), "one without it");
+    // reason: only rules are ever too long.
+    ours::program(ours, parts).expect("a program without rules")
+}
+
+fn load_kind(
+    kind: ProgramKind,
+    instructions: &[Instruction],
+    interface: &Interface,
+    functions: Option<&Functions>,
+) -> Result<Program, Error> {
+    Ok(match functions {
+        Some(_) => Program::load_for(kind, instructions, NAME, interface.link.interface)?,
+        None => Program::load(kind, instructions, NAME)?,
+    })
 }
 
 /// Has the driver run the program, or else the kernel: then with what stands in the driver's way.

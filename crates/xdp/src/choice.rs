@@ -3,6 +3,7 @@
 use crate::afxdp::{self, XdpQueue};
 use crate::card;
 use crate::errors::Error;
+use crate::fast::FastPath;
 use crate::kernel;
 use crate::link::Interface;
 use crate::ours::Ours;
@@ -13,6 +14,7 @@ use corelane_seam::{FRAMES_MAX, FrameMemory, Port};
 use corelane_select::QueueSelector;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// One queue of an interface, of whatever kind: it can go to its lane's thread.
 #[derive(Debug)]
@@ -36,6 +38,13 @@ impl Queue {
             Self::Packet(queue) => Box::new(queue.port(memory)?),
             Self::Tap(queue) => Box::new(queue.port(memory)?),
         })
+    }
+
+    fn xdp(&mut self) -> Option<&mut XdpQueue> {
+        match self {
+            Self::Xdp(queue) => Some(queue),
+            Self::Packet(_) | Self::Tap(_) => None,
+        }
     }
 
     /// Its number, from 0.
@@ -178,13 +187,17 @@ impl Choice {
         is_beside.then(|| self.lost.iter().find_map(family))
     }
 
+    /// Has what comes by the interface go the fast path ([`afxdp::offload`]), as far as its ports have one: those of AF_XDP do.
+    ///
+    /// # Errors
+    /// Those of [`afxdp::offload`].
+    pub fn offload(&mut self, fast: &Arc<FastPath>) -> Result<(), Error> {
+        afxdp::offload(self.queues.iter_mut().filter_map(Queue::xdp), fast)
+    }
+
     /// Has lanes take packets in by themselves ([`afxdp::poll`]); where that cannot be, it is noted as lost.
     pub fn poll(&mut self) {
-        let queues = self.queues.iter_mut().filter_map(|queue| match queue {
-            Queue::Xdp(queue) => Some(queue),
-            Queue::Packet(_) | Queue::Tap(_) => None,
-        });
-        if let Err(why) = afxdp::poll(queues) {
+        if let Err(why) = afxdp::poll(self.queues.iter_mut().filter_map(Queue::xdp)) {
             self.lost.push(Loss::Polling(why));
         }
     }

@@ -11,7 +11,7 @@
 //! tap::steer(queue, selector)                                                  which queue a flow of the kernel's gets
 //! ```
 //!
-//! [`ruled`] writes packet rules into such a program; no port carries them yet.
+//! Ports of a gateway share a [`FastPath`]: rules, and ways that lanes have learnt, become part of their programs (`choice.offload(fast)`).
 //!
 //! What is not ours goes to the kernel's own stack on the CPU that received it, not by a CPU map to the lane's: Corelane serves the kernel's packets at sockets,
 //! where selection finds the lane, and a map costs a thread of the kernel for each CPU and the checksums that a local sender left out.
@@ -32,6 +32,7 @@ mod choice;
 mod claims;
 mod copying;
 mod errors;
+mod fast;
 mod groups;
 mod hearing;
 mod holder;
@@ -48,7 +49,6 @@ mod posted;
 mod pressure;
 mod receiving;
 mod ring;
-pub mod ruled;
 mod share;
 mod socket;
 pub mod tap;
@@ -57,6 +57,7 @@ mod words;
 pub use choice::{Choice, Loss, Queue, check_lanes, ports_for, taps_for};
 pub use copying::{Calls, CopyingPort, Received};
 pub use errors::Error;
+pub use fast::{FAST_PORTS_MAX, FastPath, FastTraffic, RULES_MAX, Unfit};
 pub use kernel::{KernelChange, KernelNews};
 pub use link::{Interface, taking_away};
 pub use ours::{OURS_MAX, Ours};

@@ -9,6 +9,7 @@
 
 use crate::card::{Functions, MARK, NOTE_BYTES};
 use crate::errors::Error;
+use crate::fast::{FastPart, Unfit};
 use crate::layout::{ARP, ICMPV6, IPV4, IPV6, NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, UDP, at};
 use crate::link;
 use corelane_os::errno;
@@ -80,16 +81,28 @@ mod context {
 /// More fragments follow, or this one is not the first.
 const FRAGMENT: u16 = 0x3fff;
 
-/// The program: each packet is counted for its queue in `seen`, if that is given. What is ours goes to the socket that the map has for the packet's queue, or to the kernel if there is none; with these functions,
+/// What a program is made of.
+#[derive(Clone, Copy)]
+pub struct Parts<'a> {
+    /// The sockets of its queues.
+    pub sockets: BorrowedFd<'a>,
+    /// Where each packet is counted for its queue.
+    pub seen: Option<BorrowedFd<'a>>,
+    /// The card's functions that it asks.
+    pub functions: Option<&'a Functions>,
+    /// What forwards packets that need no lane.
+    pub fast: Option<&'a FastPart<'a>>,
+}
+
+/// The program: what is ours goes the fast path, or to the socket that the map has for the packet's queue, or to the kernel if there is none; with a card's functions,
 /// the kernel gets what has a tag beside its bytes, and the socket what is known of a packet.
-pub fn program(
-    ours: &Ours,
-    sockets: BorrowedFd<'_>,
-    seen: Option<BorrowedFd<'_>>,
-    functions: Option<&Functions>,
-) -> Vec<Instruction> {
+///
+/// # Errors
+/// The fast path has too many instructions.
+pub fn program(ours: &Ours, parts: &Parts<'_>) -> Result<Vec<Instruction>, Unfit> {
+    let Parts { sockets, seen, functions, fast } = *parts;
     let mut a = Assembler::new();
-    let (take, pass, hand_over) = (a.label(), a.label(), a.label());
+    let [take, pass, lane, hand_over] = [(); 4].map(|()| a.label());
     a.alu(Alu::Move, CONTEXT, R1);
     seen.into_iter().for_each(|seen| count(&mut a, seen));
     a.load(Width::Four, START, CONTEXT, context::DATA);
@@ -105,12 +118,12 @@ pub fn program(
     }
     let Writer { mut a, .. } = writer;
     a.place(take);
-    if let Some(functions) = functions {
-        ask_for_tag(&mut a, functions, pass);
-        if functions.types != 0 {
-            note_hash(&mut a, functions, hand_over);
-        }
+    functions.into_iter().for_each(|functions| ask_for_tag(&mut a, functions, pass));
+    if let Some(fast) = fast {
+        fast.write(&mut a, lane)?;
     }
+    a.place(lane);
+    functions.into_iter().filter(|functions| functions.types != 0).for_each(|functions| note_hash(&mut a, functions, hand_over));
     a.place(hand_over);
     a.map(R1, sockets);
     a.load(Width::Four, R2, CONTEXT, context::QUEUE);
@@ -120,7 +133,7 @@ pub fn program(
     a.place(pass);
     a.alu(Alu::Move, R0, PASS);
     a.exit();
-    a.finish()
+    Ok(a.finish())
 }
 
 /// Counts the packet for its queue. One CPU at a time receives by a queue.

@@ -64,6 +64,7 @@ impl From<i32> for Operand {
 #[allow(missing_docs)] // their names say it
 pub enum Alu {
     Add = 0x00,
+    Subtract = 0x10,
     Multiply = 0x20,
     Or = 0x40,
     And = 0x50,
@@ -102,6 +103,8 @@ enum Wide {
     Number = 0,
     /// The map of a descriptor (`BPF_PSEUDO_MAP_FD`).
     Map = 1,
+    /// The only value of an array (`BPF_PSEUDO_MAP_VALUE`).
+    Value = 2,
 }
 
 const CLASS_LOAD: u8 = 0x00;
@@ -213,6 +216,13 @@ impl Assembler {
         self.load_wide(to, Wide::Map, u64::from(map.as_raw_fd().unsigned_abs()));
     }
 
+    /// Loads the address of the first value of an array (kernel 5.2).
+    pub fn map_value(&mut self, to: Register, map: std::os::fd::BorrowedFd) {
+        use std::os::fd::AsRawFd;
+        // The high half is where in the value it points.
+        self.load_wide(to, Wide::Value, u64::from(map.as_raw_fd().unsigned_abs()));
+    }
+
     /// Calls a function of the kernel by its number (bpf-helpers(7)).
     pub fn call(&mut self, function: i32) {
         self.push(Instruction::new(CLASS_JUMP | JUMP_CALL, Register::R0, 0, 0, function));
@@ -296,6 +306,7 @@ mod tests {
         a.alu(Alu::Move, R0, 1);
         a.alu(Alu::Add, R2, -8);
         a.alu(Alu::Xor, R0, R2);
+        a.alu(Alu::Subtract, R0, R2);
         a.load(Width::Eight, R2, R6, 48);
         a.load(Width::Four, R1, R6, 20);
         a.load(Width::One, R1, R6, 23);
@@ -313,6 +324,7 @@ mod tests {
             [0xb7, 0x00, 0, 0, 1, 0, 0, 0],
             [0x07, 0x02, 0, 0, 0xf8, 0xff, 0xff, 0xff],
             [0xaf, 0x20, 0, 0, 0, 0, 0, 0],
+            [0x1f, 0x20, 0, 0, 0, 0, 0, 0],
             [0x79, 0x62, 48, 0, 0, 0, 0, 0],
             [0x61, 0x61, 20, 0, 0, 0, 0, 0],
             [0x71, 0x61, 23, 0, 0, 0, 0, 0],
@@ -343,12 +355,14 @@ mod tests {
         a.place(middle);
         a.map(R1, file.as_fd());
         a.place(end);
+        a.map_value(R2, file.as_fd());
         a.exit();
         let program = bytes(&a.finish());
         assert_eq!(program[0], [0x55, 0x00, 4, 0, 0, 0, 0, 0], "over the wide load, which counts twice");
         assert_eq!(program[1], [0x2d, 0x21, 1, 0, 0, 0, 0, 0]);
         assert_eq!(program[2], [0x05, 0x00, 2, 0, 0, 0, 0, 0]);
         assert_eq!(program[3], [0x18, 0x11, 0, 0, number, 0, 0, 0]);
+        assert_eq!(program[5..7], [[0x18, 0x22, 0, 0, number, 0, 0, 0], [0; 8]]);
     }
 
     #[test]

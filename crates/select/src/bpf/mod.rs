@@ -5,6 +5,10 @@
 
 pub mod assembly;
 mod counts;
+mod generation;
+mod hash;
+mod link;
+mod tracepoint;
 
 use crate::errors::Error;
 use assembly::Instruction;
@@ -16,6 +20,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
 pub use counts::Counts;
+pub use generation::Generation;
+pub use hash::{Hash, HashKind};
+pub use link::{XdpLink, XdpMode};
+pub use tracepoint::Tracepoint;
 
 /// Commands of bpf(2).
 #[derive(Clone, Copy)]
@@ -28,7 +36,9 @@ enum Command {
     ProgramLoad = 5,
     ProgramRun = 10,
     ObjectInfo = 15,
+    TracepointOpen = 17,
     LinkCreate = 28,
+    LinkUpdate = 29,
     EnableStats = 32,
 }
 
@@ -48,6 +58,8 @@ pub enum MapKind {
     Array = 2,
     /// Values by number and CPU.
     PerCpuArray = 6,
+    /// Interfaces by number, to each of which a program redirects packets: their indexes, 4 bytes each (`BPF_MAP_TYPE_DEVMAP`). One that is gone is out of it.
+    Devices = 14,
     /// AF_XDP sockets by number, as their queues have (`BPF_MAP_TYPE_XSKMAP`). A socket that closes is out of it.
     XdpSockets = 17,
     /// Sockets of one group by number (SO_REUSEPORT, socket(7)). A lookup brings the socket's cookie (SO_COOKIE).
@@ -123,11 +135,7 @@ impl Map {
             name: named(name),
             ..CreateMap::default()
         };
-        // SAFETY: the attribute is that of the command, and holds no pointers.
-        let number = unsafe { call(Command::MapCreate, &attribute) }.map_err(|number| refused("BPF_MAP_CREATE", number))?;
-        // SAFETY: the call has just made this descriptor, and nobody else knows it.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(number as i32) };
-        Ok(Self { descriptor, kind, value_bytes, found_bytes: kind.found_bytes(value_bytes) })
+        Ok(Self { descriptor: create(&attribute)?, kind, value_bytes, found_bytes: kind.found_bytes(value_bytes) })
     }
 
     /// Writes one value.
@@ -161,14 +169,44 @@ impl Map {
         self.element(Command::MapDelete, key, 0)
     }
 
+    /// The number by which the kernel knows it (`bpftool map`).
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn id(&self) -> Result<u32, Fault> {
+        let mut info = [0_u32; 2];
+        let attribute = ObjectInfo {
+            descriptor: self.descriptor.as_raw_fd().unsigned_abs(),
+            bytes: size_of_val(&info) as u32,
+            info: info.as_mut_ptr().expose_provenance() as u64,
+        };
+        // SAFETY: the attribute is that of the command, and names so many writable bytes, of which any values are good.
+        unsafe { call(Command::ObjectInfo, &attribute) }.map_err(errno::fault)?;
+        Ok(info[1])
+    }
+
     fn element(&self, command: Command, key: usize, value: u64) -> Result<(), Fault> {
         let key = u32::try_from(key).map_err(|_| Fault::of(Reason::NotFound))?;
-        let map = self.descriptor.as_raw_fd().unsigned_abs();
-        let attribute = Element { map, key: std::ptr::from_ref(&key).expose_provenance() as u64, value, flags: 0 };
-        // SAFETY: the attribute is that of the command; the key is 4 readable bytes, and the value, where the command has one,
-        // memory of the caller as large as the map's values, writable for a lookup.
-        unsafe { call(command, &attribute) }.map(drop).map_err(errno::fault)
+        // SAFETY: the key is 4 readable bytes, and the value, where the command has one, memory of the caller as large as the map's values, writable for a lookup.
+        unsafe { element(&self.descriptor, command, &key.to_ne_bytes(), value) }
     }
+}
+
+/// # Safety
+/// The key is as long as the map's, and the value, where the command has one, is memory as large as a look-up brings or an update takes, writable for a look-up.
+unsafe fn element(map: &OwnedFd, command: Command, key: &[u8], value: u64) -> Result<(), Fault> {
+    let map = map.as_raw_fd().unsigned_abs();
+    let attribute = Element { map, key: key.as_ptr().expose_provenance() as u64, value, flags: 0 };
+    // SAFETY: the attribute is that of the command; for what it names the caller answers.
+    unsafe { call(command, &attribute) }.map(drop).map_err(errno::fault)
+}
+
+/// Makes a map.
+fn create(attribute: &CreateMap) -> Result<OwnedFd, Error> {
+    // SAFETY: the attribute is that of the command, and holds no pointers.
+    let number = unsafe { call(Command::MapCreate, attribute) }.map_err(|number| refused("BPF_MAP_CREATE", number))?;
+    // SAFETY: the call has just made this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number as i32) })
 }
 
 impl AsFd for Map {
@@ -200,6 +238,8 @@ pub enum ProgramKind {
     Xdp,
     /// The same, also on one that lies in several pieces of memory, of which it sees the first (`BPF_F_XDP_HAS_FRAGS`, kernel 5.18).
     XdpPieces,
+    /// Looks on at what the kernel traces, and may read what it is told of (`BPF_PROG_TYPE_TRACING` with `BPF_TRACE_RAW_TP`).
+    Tracing,
 }
 
 impl ProgramKind {
@@ -208,6 +248,7 @@ impl ProgramKind {
             Self::SelectSocket => (21, 40),
             Self::Filter => (1, 0),
             Self::Xdp | Self::XdpPieces => (6, ATTACH_XDP),
+            Self::Tracing => (26, 23),
         }
     }
 
@@ -222,74 +263,6 @@ const ATTACH_XDP: u32 = 37;
 const HAS_PIECES: u32 = 1 << 5;
 /// `BPF_F_XDP_DEV_BOUND_ONLY`.
 const OF_ONE_INTERFACE: u32 = 1 << 6;
-
-/// How an interface runs a program (`XDP_FLAGS_DRV_MODE`, `XDP_FLAGS_SKB_MODE`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum XdpMode {
-    /// Its driver does, before the kernel makes anything of a packet.
-    Native = 1 << 2,
-    /// The kernel does, on every interface.
-    Generic = 1 << 1,
-}
-
-/// A program's place at an interface. The kernel takes it away when this is dropped, and when the process ends, however it does.
-#[derive(Debug)]
-pub struct XdpLink {
-    descriptor: OwnedFd,
-}
-
-/// The head of `struct bpf_link_info`, as far as it is of use.
-#[derive(Default)]
-#[repr(C)]
-struct LinkInfo {
-    kind: u32,
-    id: u32,
-    program: u32,
-    unused: u32,
-    /// The interface that has the program; 0 once somebody has taken it off, and once the interface is gone.
-    interface: u32,
-    unused_too: u32,
-}
-
-#[repr(C)]
-struct CreateLink {
-    program: u32,
-    interface: u32,
-    attach_to: u32,
-    flags: u32,
-}
-
-impl XdpLink {
-    /// Gives the program to the interface of this index (kernel 5.9). Needs CAP_NET_ADMIN and CAP_BPF.
-    ///
-    /// # Errors
-    /// `Busy` with EBUSY if the interface has a program, `Unsupported` with EOPNOTSUPP if its driver runs none, and what else the system says.
-    pub fn attach(program: &Program, interface: u32, mode: XdpMode) -> Result<Self, Fault> {
-        let program = program.descriptor.as_raw_fd().unsigned_abs();
-        let attribute = CreateLink { program, interface, attach_to: ATTACH_XDP, flags: mode as u32 };
-        // SAFETY: the attribute is that of the command, and holds no pointers.
-        let number = unsafe { call(Command::LinkCreate, &attribute) }.map_err(errno::fault)?;
-        // SAFETY: the call has just made this descriptor, and nobody else knows it.
-        Ok(Self { descriptor: unsafe { OwnedFd::from_raw_fd(number as i32) } })
-    }
-
-    /// Whether the interface still has the program: whoever may do so can take it off (`bpftool link detach`), which nobody is told of.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn is_attached(&self) -> Result<bool, Fault> {
-        let mut info = LinkInfo::default();
-        let attribute = ObjectInfo {
-            descriptor: self.descriptor.as_raw_fd().unsigned_abs(),
-            bytes: size_of::<LinkInfo>() as u32,
-            info: std::ptr::from_mut(&mut info).expose_provenance() as u64,
-        };
-        // SAFETY: the attribute is that of the command, and names so many writable bytes, of which any values are good.
-        unsafe { call(Command::ObjectInfo, &attribute) }.map_err(errno::fault)?;
-        Ok(info.interface != 0)
-    }
-}
 
 /// A program in the kernel, checked and translated.
 #[derive(Debug)]
@@ -312,6 +285,9 @@ struct LoadProgram {
     name: [u8; NAME_BYTES],
     interface: u32,
     attach_to: u32,
+    descriptions: [u32; 9],
+    /// What of the kernel's description it is attached to.
+    described: u32,
 }
 
 /// What a program has cost, counted while somebody has [`RunStatistics`] on.
@@ -355,7 +331,7 @@ impl Program {
     /// # Panics
     /// If the name is too long.
     pub fn load(kind: ProgramKind, instructions: &[Instruction], name: &str) -> Result<Self, Error> {
-        Self::load_with(kind, instructions, name, None)
+        Self::load_with(kind, instructions, name, None, 0)
     }
 
     /// Loads an XDP program for the interface of this index alone, whose driver's functions it calls ([`assembly::Assembler::call_kernel`]; Linux 6.3). The
@@ -368,17 +344,35 @@ impl Program {
     /// If the name is too long, or the program is of another kind.
     pub fn load_for(kind: ProgramKind, instructions: &[Instruction], name: &str, interface: u32) -> Result<Self, Error> {
         assert!(matches!(kind, ProgramKind::Xdp | ProgramKind::XdpPieces), "only these are an interface's");
-        Self::load_with(kind, instructions, name, Some(interface))
+        Self::load_with(kind, instructions, name, Some(interface), 0)
     }
 
-    fn load_with(kind: ProgramKind, instructions: &[Instruction], name: &str, interface: Option<u32>) -> Result<Self, Error> {
+    /// Loads a program that looks on at what the kernel traces, which has this number in the kernel's description (`btf_trace_*`; kernel 5.5). Needs CAP_PERFMON as well.
+    ///
+    /// # Errors
+    /// As [`Program::load`].
+    ///
+    /// # Panics
+    /// If the name is too long.
+    pub fn load_tracing(instructions: &[Instruction], name: &str, described: u32) -> Result<Self, Error> {
+        Self::load_with(ProgramKind::Tracing, instructions, name, None, described)
+    }
+
+    fn load_with(
+        kind: ProgramKind,
+        instructions: &[Instruction],
+        name: &str,
+        interface: Option<u32>,
+        described: u32,
+    ) -> Result<Self, Error> {
         assert!(!instructions.is_empty(), "a program has an instruction that ends it");
         let (number, attach_to) = kind.numbers();
         let attribute = LoadProgram {
             kind: number,
             count: instructions.len() as u32,
             instructions: instructions.as_ptr().expose_provenance() as u64,
-            licence: if interface.is_some() { c"Dual MIT/GPL" } else { c"MIT" }.as_ptr().expose_provenance() as u64,
+            licence: if interface.is_some() || described != 0 { c"Dual MIT/GPL" } else { c"MIT" }.as_ptr().expose_provenance()
+                as u64,
             log_level: 0,
             log_bytes: 0,
             log: 0,
@@ -387,6 +381,8 @@ impl Program {
             name: named(name),
             interface: interface.unwrap_or(0),
             attach_to,
+            descriptions: [0; 9],
+            described,
         };
         let loaded = Self::load_once(&attribute);
         loaded.or_else(|number| Self::load_aloud(attribute, number))
@@ -499,24 +495,40 @@ impl Program {
     }
 }
 
+/// Bytes that a program may put in front of a frame.
+const HEAD_BYTES: usize = 64;
+
 impl Program {
     /// Lets an XDP program see one frame with these bytes, of 14 at least, and does nothing with it: what the program answers (`BPF_PROG_TEST_RUN`, kernel 4.12).
     ///
     /// # Errors
     /// What the system says.
     pub fn answer(&self, frame: &[u8]) -> Result<u32, Fault> {
+        self.answer_and_change(frame).map(|(answer, _)| answer)
+    }
+
+    /// The same, and what the program leaves of the frame.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn answer_and_change(&self, frame: &[u8]) -> Result<(u32, Vec<u8>), Fault> {
+        let mut changed = vec![0; frame.len() + HEAD_BYTES];
         let mut attribute = RunProgram {
             program: self.descriptor.as_raw_fd().unsigned_abs(),
             bytes_in: frame.len() as u32,
+            bytes_out: changed.len() as u32,
             data_in: frame.as_ptr().expose_provenance() as u64,
+            data_out: changed.as_mut_ptr().expose_provenance() as u64,
             times: 1,
             ..RunProgram::default()
         };
         let written = std::ptr::from_mut(&mut attribute);
-        // SAFETY: the attribute is that of the command, and names so many readable bytes; the kernel writes its answer into the attribute alone.
+        // SAFETY: the attribute is that of the command, and names so many readable bytes and so many writable ones; the kernel writes its answer into the attribute.
         unsafe { call(Command::ProgramRun, &*written) }.map_err(errno::fault)?;
         // SAFETY: the attribute lives here, and the kernel has written it through this pointer.
-        Ok(unsafe { written.read() }.returned)
+        let RunProgram { returned, bytes_out, .. } = unsafe { written.read() };
+        changed.truncate(bytes_out as usize);
+        Ok((returned, changed))
     }
 }
 

@@ -31,27 +31,11 @@ fn what_the_card_says_comes_with_the_packet() {
             return skip(NAME, "this kernel or veth tells programs nothing (Linux 6.8)");
         };
         for (types, is_noted) in [(OF_PORTS, true), (functions.types, false)] {
-            let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues").unwrap();
-            let seen = Counts::new(1, "corelane_seen").unwrap();
-            let maps = Maps { sockets: &sockets, seen: &seen };
             let functions = Functions { types, ..functions };
-            let Attached { link, mode, has_pieces, tells, notes, obstacle } =
-                attach_best(&Ours::All, maps, &interface, Some(&functions)).unwrap();
-            assert!(tells && mode == XdpMode::Native);
-            let attachment = Arc::new(Attachment {
-                sockets,
-                seen,
-                mode,
-                has_pieces,
-                tells,
-                notes,
-                obstacle,
-                queues: 1,
-                link,
-                _groups: None,
-                _claims: Claims::default(),
-            });
-            let queue = XdpQueue { attachment, name: "near".into(), queue: 0, receiver: None, words: None };
+            let attachment = Attachment::new(&Ours::All, interface.clone(), Some(functions), 1).unwrap();
+            assert!(attachment.tells() && attachment.attached.mode == XdpMode::Native);
+            let attachment = Arc::new(attachment);
+            let queue = XdpQueue { attachment, name: "near".into(), queue: 0, receiver: None, words: None, fast: None };
             let memory = FrameMemory::new(4, FRAME_BYTES_LEAST).unwrap();
             let mut near = queue.port(memory.clone(), 4).unwrap();
             let far = crate::packet::open("far", 1).unwrap().remove(0);

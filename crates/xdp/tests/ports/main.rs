@@ -5,6 +5,7 @@ mod afxdp;
 mod card;
 mod ends;
 mod facts;
+mod fast;
 mod gateway;
 mod neighbourhood;
 mod node;

@@ -58,11 +58,20 @@ impl Node {
         Self::by(By::Epoll, port, memory)
     }
 
+    /// The same of one whose kind is not known.
+    pub fn of_box(port: Box<dyn Port>, memory: FrameMemory) -> Self {
+        Self::open(By::Epoll, port, memory)
+    }
+
     /// The same on this kind of driver.
     pub fn by(by: By, port: impl Port + 'static, memory: FrameMemory) -> Self {
+        Self::open(by, Box::new(port), memory)
+    }
+
+    fn open(by: By, port: Box<dyn Port>, memory: FrameMemory) -> Self {
         let mut driver = by.driver();
         let opening = Handle::new(1, 0, 0);
-        driver.push(opening, FrameOp::Open(Box::new(port)).into());
+        driver.push(opening, FrameOp::Open(port).into());
         let mut completions = Vec::new();
         driver.collect(Wait::No, 64, &mut completions);
         match completions.pop().unwrap().outcome {

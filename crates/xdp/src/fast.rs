@@ -1,0 +1,295 @@
+//! The fast path (flow offload): rules and known ways within the ports' programs, so that most packets that are forwarded need no lane.
+//!
+//! ```text
+//! lane:    forwards the first packet of a way -> tells it: LearntWay --Learner--> map of ways
+//! program: headers --way of (port, queue, tags, source, destination)--> rules in --> rules out --> one hop less, tags, addresses --> devmap
+//!          no way, or not understood --> the queue's socket, uncounted              rules drop it --> dropped, counted
+//! ```
+//!
+//! **The program decides nothing that a lane has not decided.** It has no routes and no neighbours. A lane tells it ways, each for a few seconds: then one of their packets
+//! comes to the lane again, which sees so that the neighbour is there. Whatever changes at a lane, [`Offload::unlearn`] ends all ways at once, by one number that programs
+//! compare.
+//!
+//! **Each packet is counted once.** A program looks the way up before it counts, and gives nothing to a lane after that. Rules have their counters in one array by CPU that
+//! outlives programs; what lanes and programs have counted is to be added ([`FastPath::counts`], [`FastPath::traffic`]).
+//!
+//! **A set of rules is in force at once.** Another set is another program, which takes the place of the one before between two packets; ports follow one after the other.
+//! A set that no program can carry out stays with the lanes ([`Unfit`]).
+//!
+//! **Order.** A way is used from when nothing that came before waits for the lane. What remains: packets of a flow may overtake those that the lane has not sent yet when
+//! the way is learnt under overload, which waits for 5 ms at the most; when a packet needs the lane for what it is (options, fragments, a checksum that was left out); and a
+//! neighbour's link when the port that they leave by takes no more at once.
+//!
+//! **A flood** of senders that nobody asked for learns ways that nobody looks up. These give way first. A lane tells 16 ways in 0.2 ms at the most.
+//!
+//! What stands in the way of a set: tables, lines, states and refusals, which are lanes'; more than 32,000 instructions (each node of the tree is written twice), and 1,357
+//! rules. What never goes the fast path: packets longer than a frame, those for us, and what is translated.
+
+mod carrier;
+mod counters;
+mod drops;
+mod headers;
+mod learner;
+mod maps;
+mod notes;
+mod passage;
+mod program;
+mod tree;
+mod unfit;
+mod ways;
+
+#[cfg(test)]
+mod tests;
+
+pub use counters::PLACES_MAX as RULES_MAX;
+pub use maps::FAST_PORTS_MAX;
+pub use unfit::Unfit;
+
+pub(crate) use carrier::Carrier;
+pub(crate) use learner::Learner;
+pub(crate) use program::FastPart;
+
+use crate::errors::Error;
+use corelane_rules::{Count, Interface, RuleId, RuleSet};
+use corelane_seam::Fault;
+use corelane_select::bpf::{Generation, Hash, HashKind, Map, MapKind, Program};
+use counters::Counters;
+use drops::Drops;
+use maps::Maps;
+use passage::traffic;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use tree::Fitting;
+
+/// Interfaces of the rules that have traffic: as many as a port can have VLANs.
+const INTERFACES_MAX: usize = 1 << 12;
+/// Ways at the most, of IPv4 and of IPv6: 8 MiB and 5 MiB.
+const WAYS_MAX: [usize; 2] = [1 << 16, 1 << 15];
+/// What was forwarded, and dropped by rules, in programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FastTraffic {
+    /// Packets that came by the interface and went on, and their bytes from the IP header on.
+    pub packets_in: u64,
+    /// See there.
+    pub bytes_in: u64,
+    /// Packets that left by it, and their bytes. What the system did not send after all is among [`FastPath::drops`].
+    pub packets_out: u64,
+    /// See there.
+    pub bytes_out: u64,
+    /// Packets that came by it and that rules dropped.
+    pub denied: u64,
+}
+
+/// An interface of the system at which a port is.
+#[derive(Debug)]
+struct End {
+    device: u32,
+    /// Bytes of its longest frame, with the link's header and without tags, as its port knows by now.
+    frame_bytes_max: AtomicUsize,
+}
+
+/// What control changes.
+#[derive(Debug)]
+struct Control {
+    counters: Counters,
+    /// The ports' programs, as long as there are ports.
+    carriers: Vec<Weak<dyn Carrier>>,
+}
+
+/// The fast path of a gateway's ports. Lanes tell ways; control puts rules and reads counters. Make it before lanes take descriptor tables of their own.
+#[derive(Debug)]
+pub struct FastPath {
+    control: Mutex<Control>,
+    ways: [Hash; 2],
+    generation: Generation,
+    devices: Map,
+    traffic: Map,
+    drops: Result<Drops, Error>,
+    /// By place.
+    ends: [OnceLock<End>; FAST_PORTS_MAX],
+    /// Programs with rules are at the ports.
+    is_on: AtomicBool,
+}
+
+impl FastPath {
+    /// Without ports and rules yet.
+    ///
+    /// # Errors
+    /// [`Error::Program`] without CAP_BPF, and others of the system's.
+    pub fn new() -> Result<Arc<Self>, Error> {
+        let way = |family: usize, name| {
+            let sizes = (ways::KEY_BYTES[family], ways::VALUE_BYTES);
+            Hash::new(HashKind::Recent, sizes, WAYS_MAX[family], name)
+        };
+        let devices = Map::new(MapKind::Devices, size_of::<u32>(), FAST_PORTS_MAX, "corelane_ports")?;
+        let id = devices.id().map_err(|fault| Error::of("BPF_OBJ_GET_INFO_BY_FD", fault.number, ""))?;
+        Ok(Arc::new(Self {
+            control: Mutex::new(Control { counters: Counters::new()?, carriers: Vec::new() }),
+            ways: [way(0, "corelane_ways4")?, way(1, "corelane_ways6")?],
+            generation: Generation::new("corelane_gen")?,
+            devices,
+            traffic: Map::new(MapKind::PerCpuArray, traffic::VALUE_BYTES, INTERFACES_MAX, "corelane_went")?,
+            drops: Drops::watch(id),
+            ends: [const { OnceLock::new() }; FAST_PORTS_MAX],
+            is_on: AtomicBool::new(false),
+        }))
+    }
+
+    /// Has all ports judge by these rules from now on, and forward what they let go on; `own` are this machine's addresses. Ports that come later have them with the next
+    /// call. It loads programs, so it is not for lanes, and needs what it took to open the ports.
+    ///
+    /// # Errors
+    /// Why the rules stay with the lanes: then all packets come to them.
+    pub fn put(&self, set: &RuleSet, own: &[IpAddr]) -> Result<(), Unfit> {
+        let mut control = self.control();
+        let put = self.put_now(&mut control, set, own);
+        if put.is_err() {
+            self.withdraw(&control);
+        }
+        put
+    }
+
+    fn put_now(&self, control: &mut Control, set: &RuleSet, own: &[IpAddr]) -> Result<(), Unfit> {
+        let tree = tree::fit(set, own)?;
+        let rules: Vec<RuleId> = set.rules().map(|(id, ..)| id).collect();
+        let places = self.places(control, &rules)?;
+        let fitting = Fitting::new(set, tree, own, &places);
+        let carriers: Vec<_> = control.carriers.iter().map(Weak::upgrade).collect();
+        let mut programs = Vec::new();
+        for (place, carrier) in carriers.iter().enumerate() {
+            let Some(carrier) = carrier else { continue };
+            programs.push((carrier, self.program(control, &fitting, place as u16, &**carrier)?));
+        }
+        for (carrier, program) in &programs {
+            // Where somebody has taken the program off, or the interface is gone, the port says so.
+            let _gone = carrier.put(program);
+        }
+        control.counters.leave_all_but(&rules);
+        self.is_on.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Where the rules are counted. If too many others were until now, all packets go to the lanes meanwhile.
+    fn places(&self, control: &mut Control, rules: &[RuleId]) -> Result<Vec<usize>, Unfit> {
+        let refused = |fault| Unfit::Refused(Error::Refused { call: "BPF_MAP_LOOKUP_ELEM", fault });
+        control.counters.free_former().map_err(refused)?;
+        if let Some(places) = control.counters.places_for(rules) {
+            return Ok(places);
+        }
+        self.withdraw(control);
+        control.counters.leave_all_but(rules);
+        control.counters.free_former().map_err(refused)?;
+        control.counters.places_for(rules).ok_or(Unfit::Rules(rules.len()))
+    }
+
+    fn program(&self, control: &Control, rules: &Fitting<'_>, place: u16, port: &dyn Carrier) -> Result<Program, Unfit> {
+        let maps = self.maps(control);
+        port.load(&FastPart { maps, rules, place, leaves_sums: port.leaves_sums() })
+    }
+
+    fn maps<'a>(&'a self, control: &'a Control) -> Maps<'a> {
+        Maps {
+            counters: control.counters.map(),
+            ways: self.ways.each_ref().map(AsFd::as_fd),
+            generation: self.generation.map(),
+            devices: self.devices.as_fd(),
+            traffic: self.traffic.as_fd(),
+        }
+    }
+
+    /// Has lanes judge all packets from now on, by whatever rules they have.
+    pub fn stop(&self) {
+        self.withdraw(&self.control());
+    }
+
+    fn withdraw(&self, control: &Control) {
+        self.is_on.store(false, Ordering::Release);
+        for carrier in control.carriers.iter().filter_map(Weak::upgrade) {
+            let _gone = carrier.put_plain();
+        }
+    }
+
+    /// What the rules have counted in programs, in their order.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn counts(&self, rules: &[RuleId]) -> Result<Vec<Count>, Fault> {
+        self.control().counters.counts(rules)
+    }
+
+    /// Lets these rules begin with 0 again.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn zero(&self, rules: &[RuleId]) -> Result<(), Fault> {
+        self.control().counters.zero(rules)
+    }
+
+    /// What programs have forwarded and dropped of an interface by its number in the rules.
+    ///
+    /// # Errors
+    /// What the system says; `NotFound` for a number of 4,096 and more.
+    pub fn traffic(&self, interface: Interface) -> Result<FastTraffic, Fault> {
+        let value = self.traffic.lookup(interface.0.into())?;
+        let mut sums = [0_u64; traffic::VALUE_BYTES / 8];
+        for cpu in value.chunks_exact(traffic::VALUE_BYTES) {
+            for (sum, word) in sums.iter_mut().zip(cpu.as_chunks::<8>().0) {
+                *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
+            }
+        }
+        let [packets_in, bytes_in, packets_out, bytes_out, denied] = sums;
+        Ok(FastTraffic { packets_in, bytes_in, packets_out, bytes_out, denied })
+    }
+
+    /// Packets that the system did not send by the interface of this index, after programs had counted them: its other end takes none that are redirected, its queue
+    /// was full, or it is down. Those that another program of this machine redirects there are among them, and those of an interface of the same index in another network namespace.
+    ///
+    /// # Errors
+    /// Why it is not known: without CAP_PERFMON, or where the kernel does not describe itself.
+    pub fn drops(&self, device: u32) -> Result<u64, Error> {
+        let place = self.place_of(device);
+        self.drops.as_ref().map_err(Clone::clone)?.of(device, place)
+    }
+
+    /// Ends all ways that were learnt so far.
+    pub fn unlearn(&self) {
+        self.generation.raise();
+    }
+
+    /// Takes a port's program in, and gives the port a place.
+    ///
+    /// # Errors
+    /// [`Error::Range`] if there are too many, and what the system says.
+    pub(crate) fn join(&self, carrier: &Arc<impl Carrier + 'static>) -> Result<u16, Error> {
+        let mut control = self.control();
+        let place = control.carriers.len();
+        if place == FAST_PORTS_MAX {
+            return Err(Error::Range { what: "ports of a fast path", got: place + 1, most: FAST_PORTS_MAX });
+        }
+        let interface = carrier.interface();
+        let device = interface.link.interface;
+        let name = &interface.name;
+        let refused = |fault: Fault| Error::of("BPF_MAP_UPDATE_ELEM", fault.number, name);
+        self.devices.update(place, &device.to_ne_bytes()).map_err(refused)?;
+        if let Ok(drops) = &self.drops {
+            drops.watch_also(device, place as u16).map_err(refused)?;
+        }
+        let end = End { device, frame_bytes_max: AtomicUsize::new(interface.frame_bytes_max()) };
+        assert!(self.ends[place].set(end).is_ok(), "a place is taken once");
+        let carrier: Arc<dyn Carrier> = carrier.clone();
+        control.carriers.push(Arc::downgrade(&carrier));
+        Ok(place as u16)
+    }
+
+    fn place_of(&self, device: u32) -> Option<u16> {
+        let is = |end: &OnceLock<End>| end.get().is_some_and(|end| end.device == device);
+        self.ends.iter().position(is).map(|place| place as u16)
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        // A panic leaves at most places of rules that nobody counts for.
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,111 @@
+//! How a lane's ways come into the map.
+
+use super::ways::{self, Beside, Entry};
+use super::{End, FastPath};
+use corelane_seam::{LearntWay, Offload};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Ways that wait to be written, at the most.
+const WAITING_MAX: usize = 16;
+/// How long after it was told a way is written at the earliest, in nanoseconds: what the lane has sent until then has left.
+const SETTLES: u64 = 200_000;
+/// And how long packets that wait for the lane keep it back at the most.
+const WAITS_MAX: u64 = 5_000_000;
+/// Ways of which it is known that they were written lately, and how long that counts.
+const LATELY: usize = 256;
+const LATELY_FOR: u64 = 1_000_000_000;
+
+/// The ways of one queue's lane.
+#[derive(Debug)]
+pub struct Learner {
+    fast: Arc<FastPath>,
+    place: u16,
+    queue: u16,
+    state: RefCell<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    waiting: Vec<Entry>,
+    /// When the first of them was told.
+    since: u64,
+    /// By the mixture of a key: that with its generation, and until when it counts that it was written.
+    lately: Box<[(u64, u64)]>,
+}
+
+impl Learner {
+    /// For a queue of the port that has this place.
+    pub fn new(fast: Arc<FastPath>, place: u16, queue: u32) -> Self {
+        let lately = vec![(0, 0); LATELY].into();
+        let state = RefCell::new(State { waiting: Vec::with_capacity(WAITING_MAX), since: 0, lately });
+        Self { fast, place, queue: queue as u16, state }
+    }
+
+    /// When ways are to be written.
+    pub fn wakes_at(&self) -> Option<u64> {
+        let state = self.state.borrow();
+        (!state.waiting.is_empty()).then(|| state.since + SETTLES)
+    }
+
+    /// Writes what may be written now, where packets wait for the lane or not.
+    pub fn settle(&self, now: u64, packets_wait: bool) {
+        let State { waiting, since, lately } = &mut *self.state.borrow_mut();
+        if waiting.is_empty() || now < *since + if packets_wait { WAITS_MAX } else { SETTLES } {
+            return;
+        }
+        for Entry { key, value } in waiting.drain(..) {
+            let family = usize::from(key.len() == ways::KEY_BYTES[1]);
+            // What cannot be written is told again.
+            if self.fast.ways[family].update(&key, &value).is_ok() {
+                lately[ways::mixture(&key) as usize % LATELY] = (ways::named(&value), ways::until(&value).min(now + LATELY_FOR));
+            }
+        }
+    }
+
+    /// The longest frame of the port, from now on.
+    pub fn note_length(&self, frame_bytes_max: usize) {
+        if let Some(end) = self.fast.ends[usize::from(self.place)].get() {
+            end.frame_bytes_max.store(frame_bytes_max, Ordering::Relaxed);
+        }
+    }
+
+    fn entry(&self, way: &LearntWay) -> Option<Entry> {
+        let leaves_by = self.fast.place_of(way.device)?;
+        let End { frame_bytes_max, .. } = self.fast.ends[usize::from(leaves_by)].get()?;
+        let generation = self.fast.generation.get();
+        let frame_bytes_max = frame_bytes_max.load(Ordering::Relaxed);
+        ways::entry(way, Beside { place: self.place, queue: self.queue, generation, leaves_by, frame_bytes_max })
+    }
+}
+
+impl Offload for Learner {
+    fn learn(&self, now: u64, way: &LearntWay) -> bool {
+        if !self.fast.is_on.load(Ordering::Acquire) {
+            return false;
+        }
+        let Some(entry) = self.entry(way) else { return false };
+        let state = &mut *self.state.borrow_mut();
+        let (known, until) = state.lately[ways::mixture(&entry.key) as usize % LATELY];
+        // A packet that comes here all the same needs the lane for what it is.
+        if known == ways::named(&entry.value) && now < until {
+            return true;
+        }
+        if state.waiting.iter().any(|one| one.key == entry.key) {
+            return true;
+        }
+        if state.waiting.len() == WAITING_MAX {
+            return false;
+        }
+        if state.waiting.is_empty() {
+            state.since = now;
+        }
+        state.waiting.push(entry);
+        true
+    }
+
+    fn unlearn(&self) {
+        self.fast.unlearn();
+    }
+}

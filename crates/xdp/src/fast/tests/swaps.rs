@@ -1,0 +1,129 @@
+//! Sets of rules that follow each other, and those that stay with lanes.
+
+use super::drawn::{head, seal};
+use super::{SENT, counted, fast, learn, may, program, way};
+use crate::fast::counters::{Counters, PLACES_MAX};
+use corelane_rules::language::command;
+use corelane_rules::{Execution, Limits, RuleId, Rules};
+use corelane_select::bpf::probe;
+use std::net::IpAddr;
+
+/// The post's rules: of each of 40 VLANs what comes and goes, of the campus and of others.
+fn posts() -> Rules {
+    let mut rules = Rules::new(true, Limits::default());
+    rules.name_interfaces((1..=40).map(|vlan| format!("vlan{vlan}")).collect()).unwrap();
+    for vlan in 1..=40 {
+        for rest in ["any to 10.0.0.0/8 in", "any to not 10.0.0.0/8 in", "10.0.0.0/8 to any out", "not 10.0.0.0/8 to any out"] {
+            rules.apply(command(&format!("add count ip from {rest} via vlan{vlan}"), 1).unwrap()).unwrap();
+        }
+    }
+    rules
+}
+
+#[test]
+fn the_posts_rules_are_one_program_and_a_swap_loses_no_count() {
+    if !may("the_posts_rules_are_one_program_and_a_swap_loses_no_count") {
+        return;
+    }
+    let (mut rules, fast) = (posts(), fast());
+    let pair: (IpAddr, IpAddr) = ([10, 0, 0, 1].into(), [192, 0, 2, 2].into());
+    learn(&fast, &way(pair, 2, 3));
+    let mut frame = head(2, true);
+    frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 47, 0, 0, 10, 0, 0, 1, 192, 0, 2, 2]);
+    seal(&mut frame[18..]);
+    let total = |rules: &mut Rules| {
+        let set = rules.compile(Execution::Flat);
+        set.rules().map(|(id, ..)| counted(&fast, id).packets).sum::<u64>()
+    };
+    let run = |rules: &mut Rules| {
+        let program = program(&fast, &rules.compile(Execution::Tree), &[], false).unwrap();
+        (1..=10).for_each(|_| assert_eq!(program.answer(&frame), Ok(SENT)));
+    };
+    run(&mut rules);
+    assert_eq!(total(&mut rules), 40, "in by its VLAN, out by its VLAN, and by the last rule both times");
+    rules.apply(command("add 50 count ip from any to any", 1).unwrap()).unwrap();
+    run(&mut rules);
+    assert_eq!(total(&mut rules), 40 + 60);
+    // Another rule gets the place of one that is gone, and begins with 0.
+    rules.apply(command("delete 50", 1).unwrap()).unwrap();
+    rules.apply(command("add 60 count ip from any to any", 1).unwrap()).unwrap();
+    run(&mut rules);
+    assert_eq!(total(&mut rules), 40 + 60 - 20 + 40 + 20 - 20 + 20);
+}
+
+fn ids(rules: &mut Rules) -> Vec<RuleId> {
+    rules.compile(Execution::Flat).rules().map(|(id, ..)| id).collect()
+}
+
+#[test]
+fn a_place_is_given_away_only_after_it_was_left() {
+    if !may("a_place_is_given_away_only_after_it_was_left") {
+        return;
+    }
+    let mut counters = Counters::new().unwrap();
+    let mut rules = Rules::new(true, Limits::default());
+    let add = |rules: &mut Rules, count: usize| {
+        (0..count).for_each(|_| drop(rules.apply(command("add 7 count ip from any to any", 1).unwrap()).unwrap()));
+    };
+    add(&mut rules, PLACES_MAX - 1);
+    let first = ids(&mut rules);
+    let places = counters.places_for(&first).unwrap();
+    assert_eq!(counters.places_for(&first), Some(places.clone()), "a rule keeps its place");
+    rules.apply(command("delete 7", 1).unwrap()).unwrap();
+    add(&mut rules, 1);
+    let second = ids(&mut rules);
+    assert_eq!(counters.places_for(&second), None, "all are held");
+    counters.leave_all_but(&second);
+    assert_eq!(counters.places_for(&second), None, "a program may still count for those that are gone");
+    counters.free_former().unwrap();
+    assert!(counters.places_for(&second).unwrap().iter().all(|place| places.contains(place)));
+    add(&mut rules, PLACES_MAX);
+    assert_eq!(counters.places_for(&ids(&mut rules)), None, "more than there are");
+}
+
+/// A set that has as many new rules as there are places is put all the same.
+#[test]
+fn a_set_of_other_rules_takes_the_places_of_all() {
+    if !may("a_set_of_other_rules_takes_the_places_of_all") {
+        return;
+    }
+    let (fast, mut rules) = (fast(), Rules::new(true, Limits::default()));
+    for _ in 0..3 {
+        for _ in 0..1_000 {
+            rules.apply(command("add 7 count udp from any to any dst-port 7", 1).unwrap()).unwrap();
+        }
+        fast.put(&rules.compile(Execution::Tree), &[]).unwrap();
+        rules.apply(command("delete 7", 1).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn what_needs_a_lane_stays_there_with_words() {
+    if !may("what_needs_a_lane_stays_there_with_words") {
+        return;
+    }
+    let fast = fast();
+    let unfit = |texts: &[&str], own: usize| {
+        let mut rules = Rules::new(true, Limits::default());
+        texts.iter().for_each(|text| drop(rules.apply(command(text, 1).unwrap()).unwrap()));
+        let own = vec![[10, 0, 0, 1].into(); own];
+        fast.put(&rules.compile(Execution::Tree), &own).map_err(|unfit| unfit.to_string())
+    };
+    assert_eq!(unfit(&["add count ip from any to me"], 64), Ok(()));
+    for (text, words) in [
+        ("add 7 count log ip from any to any", "rule 7 has lines written"),
+        ("add 7 allow ip from any to any keep-state", "rule 7 has to do with states"),
+        ("add 7 check-state", "rule 7 has to do with states"),
+        ("add 7 count ip from table(t) to any", "a rule asks a table"),
+        ("add 7 reject ip from any to any", "rule 7 tells senders"),
+    ] {
+        assert!(unfit(&[text], 0).unwrap_err().contains(words), "{text}");
+    }
+    assert!(unfit(&[], 65).unwrap_err().contains("65 addresses"));
+    let many: Vec<String> = (0..1_400).map(|_| "add count ip from any to any".to_owned()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert!(unfit(&many, 0).unwrap_err().contains(&format!("1401 rules, and a program counts for {PLACES_MAX}")));
+    let flat = Rules::new(true, Limits::default()).compile(Execution::Flat);
+    assert!(fast.put(&flat, &[]).unwrap_err().to_string().contains("not compiled into a tree"));
+    assert!(probe().is_ok());
+}
