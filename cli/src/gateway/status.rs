@@ -43,6 +43,11 @@ fn text(totals: &Totals) -> String {
     if let Some(report) = report {
         let _ = writeln!(out, "tree: {report}");
     }
+    if let Some(fast) = &totals.fast_path {
+        let lost = fast.lost.map_or_else(String::new, |lost| format!("; {lost} packets lost behind it"));
+        let state = fast.why_not.as_deref().unwrap_or("on");
+        let _ = writeln!(out, "fast path: {state}{lost}");
+    }
     let _ = writeln!(out, "{states} states of flows, {states_refused} refused; {} lines of log not kept", totals.lines_refused);
     if let Some(translated) = &totals.translated {
         let Translated { packets, sessions, ports, begun, .. } = translated;

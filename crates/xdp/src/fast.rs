@@ -253,6 +253,14 @@ impl FastPath {
         self.drops.as_ref().map_err(Clone::clone)?.of(device, place)
     }
 
+    /// [`FastPath::drops`] of all ports' interfaces.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lost(&self) -> Result<u64, Error> {
+        self.ends.iter().filter_map(OnceLock::get).map(|end| self.drops(end.device)).sum()
+    }
+
     /// Ends all ways that were learnt so far.
     pub fn unlearn(&self) {
         self.generation.raise();

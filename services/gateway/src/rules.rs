@@ -1,6 +1,6 @@
 //! Rules, in the language of ipfw(8): a list of commands in the file itself, or a file of them, one a line.
 
-use crate::keys::{Keys, Wrong, list, text, word};
+use crate::keys::{Keys, Wrong, flag, list, text, word};
 use corelane::Error;
 use corelane::lanes::gateway::Gateway;
 use corelane::lanes::gateway::rules::{self, Execution, Limits, Rules, language};
@@ -14,10 +14,12 @@ pub fn read(keys: &mut Keys<'_>, file: &ReadFile, gateway: &mut Gateway) -> Resu
     let allows = own.take("default").map_or(Ok(true), |value| word(value, &[("allow", true), ("deny", false)]));
     let executions = [("tree", Execution::Tree), ("skipto", Execution::Skipto), ("flat", Execution::Flat)];
     let execution = own.take("execution").map_or(Ok(Execution::Tree), |value| word(value, &executions));
+    let offloads = own.take("offload").map_or(Ok(true), flag);
     let (named, inline) = (own.take("file"), own.take("list"));
     own.end().map_err(wrong)?;
     gateway.rules = Rules::new(allows.map_err(wrong)?, Limits::default());
     gateway.execution = execution.map_err(wrong)?;
+    gateway.offloads = offloads.map_err(wrong)?;
     let read = named.map(|value| {
         let name = text(value, "the name of a file, such as \"gateway.rules\"").map_err(wrong)?;
         let read = file.beside(name)?;

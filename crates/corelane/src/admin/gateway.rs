@@ -7,6 +7,7 @@
 
 mod lanes;
 mod looks;
+mod offloaded;
 mod routes;
 mod ruling;
 mod words;
@@ -18,13 +19,13 @@ use std::path::Path;
 use std::time::Duration;
 use words::{Page, Request, json};
 
-#[allow(unused_imports)] // for the programs of ports that count as well
-pub(crate) use lanes::Counting;
 pub(crate) use lanes::InForce;
 pub(crate) use looks::Glances;
+pub(crate) use offloaded::Offloaded;
 pub(crate) use ruling::Ruling;
 pub use words::{
-    Changed, InterfaceRow, KeyRow, RouteRow, RoutesChanged, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Translated, Way,
+    Changed, FastPath, InterfaceRow, KeyRow, RouteRow, RoutesChanged, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals,
+    Translated, Way,
 };
 
 /// How long an answer is waited for: longer than the process itself waits for its lanes.

@@ -1,7 +1,7 @@
 //! A gateway that runs, as others ask it and tell it: by requests at the control socket, and by a file that is read again. Without the feature `packets`,
 //! `without::live_gateway` stands in its place.
 
-use crate::admin::gateway::{Glances, Ruling, Shown};
+use crate::admin::gateway::{Glances, Offloaded, Ruling, Shown};
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
 use crate::lanes::frames::{Gateway, Placing, Wires};
@@ -37,9 +37,13 @@ impl LiveGateway {
     /// Of lanes that run.
     pub(crate) fn new(lanes: &Lanes, ruling: Option<Arc<Ruling>>, placing: Option<&Arc<Placing>>) -> Option<Self> {
         let began = Arc::new(lanes.wires.gateway()?.clone());
+        let (ruling, placing) = (ruling?, placing?);
+        if let Some(fast) = &placing.fast {
+            ruling.offload(Box::new(Offloaded::new(fast.clone(), lanes.wires.addresses().collect())));
+        }
         Some(Self {
-            ruling: ruling?,
-            lanes: placing?.clone(),
+            ruling,
+            lanes: placing.clone(),
             began,
             files: Arc::new(Mutex::new(lanes.files.clone())),
             glances: Arc::default(),
@@ -87,6 +91,7 @@ impl LiveGateway {
             (began.nat != gateway.nat, "translations (nat)"),
             (began.polling != gateway.polling, "knobs of polling"),
             (began.execution != gateway.execution, "changes of the rules' execution"),
+            (began.offloads != gateway.offloads, "changes of offload"),
         ];
         differs.into_iter().filter_map(|(differs, what)| differs.then_some(what))
     }

@@ -1,6 +1,6 @@
 //! The lanes of a gateway, as the owner of its rules needs them: told things, all or none of them, and looked at.
 
-use super::words::{InterfaceRow, Totals, Translated};
+use super::words::{FastPath, InterfaceRow, Totals, Translated};
 use corelane_rules::{Count, Facts, RuleId, RuleSet};
 use corelane_stack::{Policy, Route};
 use std::net::IpAddr;
@@ -80,12 +80,16 @@ pub(super) fn add_totals(all: &mut Totals, other: Totals) {
     }
 }
 
-/// A source of counts beside the lanes: a program of the port's that carries out the same rules. Its clock is the lanes'.
-pub(crate) trait Counting: Send {
-    /// What a rule has counted there.
-    fn count(&self, rule: RuleId) -> Count;
+/// Who carries out the same rules beside the lanes: the programs of their ports. Its clock is the lanes'.
+pub(crate) trait Beside: Send {
+    /// What these rules have counted there, in their order.
+    fn counts(&self, rules: &[RuleId]) -> Vec<Count>;
+    /// Adds what went by an interface there, by its number from 0.
+    fn add_traffic(&self, interface: usize, row: &mut InterfaceRow);
     /// Counts of these rules begin with 0 again.
     fn zero(&mut self, rules: &[RuleId]);
-    /// These rules are about to be in force on the lanes.
+    /// These rules are in force on the lanes from now on.
     fn follow(&mut self, rules: &RuleSet);
+    /// Whether it carries out the rules, or why not; and what was lost behind it.
+    fn state(&self) -> FastPath;
 }

@@ -7,7 +7,7 @@
 //! A change is made beside what is there, and lanes are told last. Where one has no room for more words, none is told, and nothing has changed. Once they are told, each
 //! takes the change when its turn ends, however long that is; whoever asked hears if he was not waited for.
 
-use super::lanes::{Counting, InForce, Lanes};
+use super::lanes::{Beside, InForce, Lanes};
 use super::looks::Glances;
 use super::routes::{self, Change, Routes, at_line};
 use super::words::{
@@ -43,7 +43,8 @@ struct Ruled {
     version: u64,
     interfaces: Vec<String>,
     routes: Routes,
-    beside: Vec<Box<dyn Counting>>,
+    /// The ports' programs.
+    beside: Option<Box<dyn Beside>>,
 }
 
 impl Ruling {
@@ -60,7 +61,7 @@ impl Ruling {
         rules.name_interfaces(interfaces.clone())?;
         let set = Arc::new(rules.compile(execution));
         let routes = Routes::of(routes);
-        let ruled = Ruled { rules, execution, set, before: None, version: 1, interfaces, routes, beside: Vec::new() };
+        let ruled = Ruled { rules, execution, set, before: None, version: 1, interfaces, routes, beside: None };
         Ok(Self { ruled: Mutex::new(ruled) })
     }
 
@@ -69,10 +70,11 @@ impl Ruling {
         self.lock().set.clone()
     }
 
-    /// Counts of this source are added to those of the lanes from now on.
-    #[allow(dead_code)] // for ports whose programs count
-    pub(crate) fn also_counted_by(&self, source: Box<dyn Counting>) {
-        self.lock().beside.push(source);
+    /// Has the ports' programs carry out the rules as well from now on; what they count is added to what lanes do.
+    pub(crate) fn offload(&self, mut to: Box<dyn Beside>) {
+        let mut ruled = self.lock();
+        to.follow(&ruled.set);
+        ruled.beside = Some(to);
     }
 
     /// Carries out a request of [`gateway`](crate::admin::gateway), which begins with that word; the answer is one line.
@@ -193,11 +195,11 @@ impl Ruled {
         orders.extend((!reset.is_empty()).then(|| Policy::ResetLog(reset.into())));
         let in_force = lanes.tell(&orders)?;
         if let Some((rules, set)) = other {
-            self.beside.iter_mut().for_each(|source| source.follow(&set));
+            self.beside.iter_mut().for_each(|beside| beside.follow(&set));
             (self.rules, self.before) = (rules, Some(std::mem::replace(&mut self.set, set)));
             self.version += 1;
         }
-        self.beside.iter_mut().filter(|_| !zero.is_empty()).for_each(|source| source.zero(zero));
+        self.beside.iter_mut().filter(|_| !zero.is_empty()).for_each(|beside| beside.zero(zero));
         Ok(in_force)
     }
 
@@ -217,7 +219,7 @@ impl Ruled {
         let mut orders = vec![Policy::Rules(set.clone())];
         orders.extend((!changes.is_empty()).then(|| Policy::Routes(changes.into())));
         let in_force = lanes.tell(&orders)?;
-        self.beside.iter_mut().for_each(|source| source.follow(&set));
+        self.beside.iter_mut().for_each(|beside| beside.follow(&set));
         (self.rules, self.before) = (rules, Some(std::mem::replace(&mut self.set, set)));
         self.routes.succeed(routes);
         self.version += 1;
@@ -235,28 +237,31 @@ impl Ruled {
         let meant = || self.rules.all().filter(|(_, number, _)| is_meant(*number)).skip(from);
         let asked: Vec<RuleId> = meant().take(ROWS_MAX).map(|(rule, _, _)| rule).collect();
         let counted = lanes.counts(&asked)?;
+        let beside = self.counted_beside(&asked);
         let off = self.rules.sets_off();
-        let rows = meant().enumerate().map(|(at, (id, number, rule))| {
+        let rows = meant().enumerate().map(|(at, (_, number, rule))| {
             let mut count = counted.counts.get(at).copied().unwrap_or_default();
-            count += self.counted_beside(id);
+            count += beside.get(at).copied().unwrap_or_default();
             let idle_nanoseconds = (count.last > 0).then(|| counted.now.saturating_sub(count.last));
             RuleRow { idle_nanoseconds, ..row(number, rule, count, off) }
         });
         page(self.version, from, rows)
     }
 
-    /// What other sources than lanes have counted for a rule.
-    fn counted_beside(&self, rule: RuleId) -> Count {
-        let mut count = Count::default();
-        self.beside.iter().for_each(|source| count += source.count(rule));
-        count
+    /// What rules have counted beside the lanes, in their order.
+    fn counted_beside(&self, rules: &[RuleId]) -> Vec<Count> {
+        self.beside.as_ref().map_or_else(Vec::new, |beside| beside.counts(rules))
     }
 
     /// As many rules as are shown to those who watch, without the counts of lanes; and who they are.
     fn first_rules(&self) -> (Vec<RuleRow>, Vec<RuleId>) {
         let off = self.rules.sets_off();
-        let first = self.rules.all().take(SHOWN_MAX);
-        first.map(|(id, number, rule)| (row(number, rule, self.counted_beside(id), off), id)).unzip()
+        let first = || self.rules.all().take(SHOWN_MAX);
+        let ids: Vec<RuleId> = first().map(|(id, _, _)| id).collect();
+        let beside = self.counted_beside(&ids);
+        let count = |at: usize| beside.get(at).copied().unwrap_or_default();
+        let rows = first().enumerate().map(|(at, (_, number, rule))| row(number, rule, count(at), off));
+        (rows.collect(), ids)
     }
 
     fn keys(&self, name: &str, from: usize) -> Result<String, String> {
@@ -341,7 +346,10 @@ impl Ruled {
     /// What lanes have shown, with what they do not know.
     fn with_names(&self, (mut rows, totals): (Vec<InterfaceRow>, Totals)) -> (Vec<InterfaceRow>, Totals) {
         rows.resize_with(self.interfaces.len(), InterfaceRow::default);
-        rows.iter_mut().zip(&self.interfaces).for_each(|(row, name)| row.name.clone_from(name));
+        for (number, (row, name)) in rows.iter_mut().zip(&self.interfaces).enumerate() {
+            row.name.clone_from(name);
+            self.beside.iter().for_each(|beside| beside.add_traffic(number, row));
+        }
         let totals = Totals {
             interfaces: self.interfaces.len(),
             rules: self.rules.all().len(),
@@ -350,6 +358,7 @@ impl Ruled {
             tables: self.rules.tables().count(),
             keys: self.rules.tables().map(|(_, table)| table.len()).sum(),
             routes: self.routes.len(),
+            fast_path: self.beside.as_ref().map(|beside| beside.state()),
             ..totals
         };
         (rows, totals)

@@ -264,6 +264,20 @@ pub struct Totals {
     pub lines_refused: u64,
     /// Translation of addresses; none if nothing is translated.
     pub translated: Option<Translated>,
+    /// What the ports' programs forward by themselves; none where no port has such a program.
+    pub fast_path: Option<FastPath>,
+}
+
+/// What the ports' programs forward without a lane.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FastPath {
+    /// They carry out the rules.
+    pub is_on: bool,
+    /// Why they do not.
+    pub why_not: Option<String>,
+    /// Packets that they have forwarded and the system did not send; none where that is not known.
+    pub lost: Option<u64>,
 }
 
 /// What a gateway shows to those who watch it, in one moment: see [`LiveGateway::shown`](crate::lanes::LiveGateway::shown).

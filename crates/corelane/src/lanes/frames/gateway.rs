@@ -36,6 +36,8 @@ pub struct Gateway {
     pub rules: Rules,
     /// How rules are carried out.
     pub execution: Execution,
+    /// The ports' programs forward by themselves what needs no lane, where they can carry out the rules. Default: true.
+    pub offloads: bool,
     /// Whose addresses are translated, by the numbers of the outside interfaces; none: nobody's. Its own sockets must not use the ports that are given to inside hosts.
     pub nat: Option<NatSettings>,
     /// What is set of polling where ports poll, in this order; each lane has one controller for all of its ports.
@@ -65,7 +67,7 @@ impl Gateway {
     /// A gateway with these ports, without routes, and with rules that let all go on.
     pub fn of(ports: Vec<Port>) -> Self {
         let rules = Rules::new(true, Limits::default());
-        Self { ports, routes: Vec::new(), rules, execution: Execution::default(), nat: None, polling: Vec::new() }
+        Self { ports, routes: Vec::new(), rules, execution: Execution::default(), offloads: true, nat: None, polling: Vec::new() }
     }
 
     /// Adds a route: the network of an address and so many bits is reached by a router beside one of the gateway's own addresses.

@@ -19,7 +19,7 @@ use corelane_seam::{FrameMemory, Record};
 use corelane_select::QueueSelector;
 use corelane_stack::check_addresses;
 use corelane_steer::Settings as Steering;
-use corelane_xdp::{Choice, KernelNews, Loss, Ours, Queue, afxdp, check_lanes, ports_for, taking_away, taps_for};
+use corelane_xdp::{Choice, FastPath, KernelNews, Loss, Ours, Queue, afxdp, check_lanes, ports_for, taking_away, taps_for};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
@@ -85,10 +85,11 @@ pub(crate) fn open(
     check_addresses(&settings(0)).map_err(|why| refused(wires.asked_by(), why))?;
     let opened = wires.ports().map(|port| open_port(port, (&hasher, &table), lanes));
     let mut opened = opened.collect::<Result<Vec<_>, _>>().map_err(|why| refused(wires.asked_by(), why))?;
+    let (fast, no_fast) = fast_path(wires, &mut opened).map_or_else(|why| (None, Some(why)), |fast| (fast, None));
     let beside = if driver == DriverKind::Uring { RINGS_BYTES } else { 0 };
     let (frames, fewer) = frames_of(wires, &opened, beside, lanes)?;
     let mut notes: Vec<Record> = wires.ports().zip(&opened).flat_map(|(port, opened)| notes_of(port, &opened.choice)).collect();
-    notes.extend(fewer);
+    notes.extend(fewer.into_iter().chain(no_fast.map(|why| Degraded::Packet.note(format_args!("gateway: no fast path: {why}")))));
     let meshes = Mesh::between(control, messages).into_iter().zip(Mesh::between(control, messages));
     let (tell, ears) = control.words();
     assert!(meshes.len() == lanes && ears.len() == lanes, "each lane has its mailboxes and an ear");
@@ -107,7 +108,20 @@ pub(crate) fn open(
     });
     let each: Vec<LaneFrames> = each.collect();
     let (tables, selectors) = (Insisting::new(tell.clone(), lanes), selectors.into_iter().flatten().collect());
-    Ok((each, Placing { tell, tables, lanes, selectors, polling: polling.map(Mutex::new) }, notes))
+    Ok((each, Placing { tell, tables, lanes, selectors, polling: polling.map(Mutex::new), fast }, notes))
+}
+
+/// The fast path of a gateway's ports, if it is to have one.
+fn fast_path(wires: &Wires, opened: &mut [Opened]) -> Result<Option<Arc<FastPath>>, corelane_xdp::Error> {
+    let Some(gateway) = wires.gateway().filter(|gateway| gateway.offloads) else { return Ok(None) };
+    // Ports of the gateway stand first; those of `--packet` are no part of it.
+    let ports = &mut opened[..gateway.ports.len()];
+    if !ports.iter().any(|opened| opened.choice.queues.iter().any(|queue| matches!(queue, Queue::Xdp(_)))) {
+        return Ok(None);
+    }
+    let fast = FastPath::new()?;
+    ports.iter_mut().try_for_each(|opened| opened.choice.offload(&fast))?;
+    Ok(Some(fast))
 }
 
 fn open_port(port: &Port, (hasher, table): (&FlowHasher, &Table), lanes: usize) -> Result<Opened, corelane_xdp::Error> {

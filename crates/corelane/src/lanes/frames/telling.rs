@@ -10,6 +10,7 @@ use corelane_lane::{Silence, Tell, Unheard};
 use corelane_rss::Table;
 use corelane_select::QueueSelector;
 use corelane_stack::Policy;
+use corelane_xdp::FastPath;
 use std::any::Any;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +26,8 @@ pub(crate) struct Placing {
     pub(super) selectors: Vec<QueueSelector>,
     /// What all lanes were told of polling; none where they do not poll.
     pub(crate) polling: Option<Mutex<polling::Settings>>,
+    /// The programs of a gateway's ports, where they forward by themselves.
+    pub(crate) fast: Option<Arc<FastPath>>,
 }
 
 impl Placing {

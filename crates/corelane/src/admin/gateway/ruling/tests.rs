@@ -369,9 +369,17 @@ fn a_trace_counts_nothing_and_knows_states() {
 #[derive(Default)]
 struct Program(Arc<Mutex<(u64, usize)>>);
 
-impl Counting for Program {
-    fn count(&self, _: RuleId) -> Count {
-        Count { packets: self.0.lock().unwrap().0, bytes: 100, last: 6_000_000_000 }
+impl Beside for Program {
+    fn counts(&self, rules: &[RuleId]) -> Vec<Count> {
+        vec![Count { packets: self.0.lock().unwrap().0, bytes: 100, last: 6_000_000_000 }; rules.len()]
+    }
+
+    fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) {
+        row.packets_in += 10 * (interface as u64 + 1);
+    }
+
+    fn state(&self) -> FastPath {
+        FastPath { is_on: true, why_not: None, lost: Some(3) }
     }
 
     fn zero(&mut self, _: &[RuleId]) {
@@ -387,7 +395,8 @@ impl Counting for Program {
 fn another_source_counts_as_well() {
     let gateway = gateway(true);
     let shared = Arc::new(Mutex::new((7, 0)));
-    gateway.0.also_counted_by(Box::new(Program(shared.clone())));
+    gateway.0.offload(Box::new(Program(shared.clone())));
+    assert_eq!(*shared.lock().unwrap(), (7, 1), "it has the rules that there are");
     gateway.1.packet(0, PACKET);
     let page: Page<RuleRow> = ask(&gateway, &Request::Rules { numbers: Vec::new(), from: 0 }).unwrap();
     let row = &page.rows[0];
@@ -396,6 +405,11 @@ fn another_source_counts_as_well() {
     assert_eq!(*shared.lock().unwrap(), (7, 2));
     change(&gateway, &["zero"]).unwrap();
     assert_eq!(*shared.lock().unwrap(), (0, 2));
+    let page: Page<InterfaceRow> = ask(&gateway, &Request::Interfaces { from: 0 }).unwrap();
+    let rows: Vec<u64> = page.rows.into_iter().map(|row| row.packets_in).collect();
+    assert_eq!(rows, [11, 22], "lanes and programs together");
+    let totals: Totals = ask(&gateway, &Request::Totals {}).unwrap();
+    assert_eq!(totals.fast_path, Some(FastPath { is_on: true, why_not: None, lost: Some(3) }));
 }
 
 #[test]

@@ -1,0 +1,51 @@
+//! The rules as the ports' programs carry them out (flow offload), beside the lanes.
+
+use super::lanes::Beside;
+use super::words::{self, InterfaceRow};
+use corelane_rules::{Count, Interface, RuleId, RuleSet};
+use corelane_xdp::FastPath;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The fast path of a gateway's ports, and whether it has the rules.
+pub(crate) struct Offloaded {
+    fast: Arc<FastPath>,
+    /// The gateway's own addresses.
+    own: Vec<IpAddr>,
+    why_not: Option<String>,
+}
+
+impl Offloaded {
+    /// Of a gateway with these addresses, without rules so far.
+    pub(crate) fn new(fast: Arc<FastPath>, own: Vec<IpAddr>) -> Self {
+        Self { fast, own, why_not: None }
+    }
+}
+
+impl Beside for Offloaded {
+    fn counts(&self, rules: &[RuleId]) -> Vec<Count> {
+        self.fast.counts(rules).unwrap_or_default()
+    }
+
+    fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) {
+        // As stacks number them for rules.
+        let Ok(traffic) = self.fast.traffic(Interface(interface as u16 + 1)) else { return };
+        row.packets_in += traffic.packets_in;
+        row.bytes_in += traffic.bytes_in;
+        row.packets_out += traffic.packets_out;
+        row.bytes_out += traffic.bytes_out;
+    }
+
+    fn zero(&mut self, rules: &[RuleId]) {
+        // What cannot be read cannot be set: both are the system's refusal of a map that it has given.
+        let _refused = self.fast.zero(rules);
+    }
+
+    fn follow(&mut self, rules: &RuleSet) {
+        self.why_not = self.fast.put(rules, &self.own).err().map(|why| why.to_string());
+    }
+
+    fn state(&self) -> words::FastPath {
+        words::FastPath { is_on: self.why_not.is_none(), why_not: self.why_not.clone(), lost: self.fast.lost().ok() }
+    }
+}
