@@ -216,6 +216,13 @@ fn main() {
         column.sort_by(f64::total_cmp);
         column[column.len() / 2]
     };
-    println!("bare {:.0} ns, fast {:.0} ns a packet (medians); ratio {:.3}, from {:.3} to {:.3}", median(|row| row.0), median(|row| row.1), middle.2, rows[0].2, rows[rows.len() - 1].2);
+    println!(
+        "bare {:.0} ns, fast {:.0} ns a packet (medians); ratio {:.3}, from {:.3} to {:.3}",
+        median(|row| row.0),
+        median(|row| row.1),
+        middle.2,
+        rows[0].2,
+        rows[rows.len() - 1].2
+    );
     println!("counted: {:?}", fast.traffic(Number(7)).unwrap());
 }
