@@ -72,7 +72,8 @@ impl<D: Driver> Stack<D> {
         settings: &Settings,
     ) -> Result<Self, Error> {
         let known: Vec<_> = ports.iter().map(|port| (port.facts(), port.memory().clone())).collect();
-        let net = Net::new(settings, &known)?;
+        let mut net = Net::new(settings, &known)?;
+        ports.iter().enumerate().for_each(|(number, port)| net.trunk(number).0.set_offload(port.offload()));
         let gates = (0..).zip(ports).map(|(number, port)| Gate::open(&mut below, number, port)).collect();
         let beside = Rc::new(RefCell::new(Beside::new(settings, net.gauges())));
         Ok(Self {

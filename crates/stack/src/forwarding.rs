@@ -8,6 +8,9 @@
 //! Off by default. A packet is changed where it lies, and leaves in the frame that it came in; a port with other memory copies it. Fragments go on as they came, unless they are to be
 //! translated. What is looked at comes from this packet alone, but for states of rules and sessions of the translation; so its packets stay on its lane and in order.
 //!
+//! Where a port has a fast path, it is told of ways that depend on nothing but the interface that a packet comes by, its source and its destination ([`offload`]): packets that go
+//! them come to no lane any more, for some seconds.
+//!
 //! No redirect is sent (RFC 1812, section 5.2.7.2): whoever takes the longer way is served all the same. Options that ask for a record are passed on as they are.
 
 mod change;
@@ -15,6 +18,7 @@ mod cut;
 mod judging;
 mod leaving;
 mod martians;
+mod offload;
 mod passing;
 
 pub(crate) use leaving::tell_lost;

@@ -24,7 +24,7 @@ use crate::trunk::Trunk;
 use crate::udp;
 use crate::view::View;
 use corelane_rules::RuleSet;
-use corelane_seam::{Bind, Completion, Fault, Frame, FrameMemory, Level, PortFacts, Record, Socket};
+use corelane_seam::{Bind, Completion, Fault, Frame, FrameMemory, Level, Offload, PortFacts, Record, Socket};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -116,8 +116,9 @@ impl Net {
         self.routes.way(to)
     }
 
-    /// Own addresses and ways, to be changed.
+    /// Own addresses and ways, to be changed: what fast paths know of ways holds no more.
     pub fn routes_mut(&mut self) -> &mut Routes {
+        self.trunks.iter().filter_map(Trunk::offload).for_each(Offload::unlearn);
         &mut self.routes
     }
 
@@ -164,12 +165,12 @@ impl Net {
 
     /// Changes routes; of those that cannot be, the first is told.
     fn change_routes(&mut self, changes: &[RouteChange], beside: &mut Beside) {
-        let mut refused = Vec::new();
+        let (mut refused, routes) = (Vec::new(), self.routes_mut());
         for change in changes {
             match change {
-                RouteChange::Add(route) => refused.extend(self.routes.add(route).err()),
+                RouteChange::Add(route) => refused.extend(routes.add(route).err()),
                 RouteChange::Delete { destination, bits, router } => {
-                    let _was_there = self.routes.delete(*destination, *bits, *router);
+                    let _was_there = routes.delete(*destination, *bits, *router);
                 }
             }
         }

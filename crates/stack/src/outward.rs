@@ -15,7 +15,7 @@ use crate::routes::{Routes, Way, WayNews, is_of_link};
 use crate::settings::Advertised;
 use crate::trunk::Trunk;
 use corelane_rss::FlowHasher;
-use corelane_seam::{Frame, FrameHash};
+use corelane_seam::{Frame, FrameHash, Offload};
 use corelane_wire::packet::arp::{self, Operation};
 use corelane_wire::packet::checksum::{Addresses, Sum};
 use corelane_wire::packet::ethernet::{self, Mac};
@@ -184,15 +184,17 @@ impl Outward<'_> {
         let (identification, from) = (*identification, self.interfaces[interface].mac());
         let mut frames = draft.end(&Ends { source, destination, protocol, identification, from, is_of_link: false });
         if draft.is_cut() {
-            frames.drain(..).for_each(|fragment| self.send_by(interface, hop, once(fragment)));
+            for fragment in frames.drain(..) {
+                let _station = self.send_by(interface, hop, once(fragment));
+            }
         } else {
-            self.send_by(interface, hop, frames.drain(..));
+            let _station = self.send_by(interface, hop, frames.drain(..));
         }
         self.pen.draft.give_back(frames);
     }
 
-    /// Sends a packet, in as many frames as it lies in, to the neighbour at an interface that has `hop`.
-    pub fn send_by(&mut self, interface: usize, hop: IpAddr, packet: impl ExactSizeIterator<Item = Frame>) {
+    /// Sends a packet, in as many frames as it lies in, to the neighbour at an interface that has `hop`. Returns the station, if it was heard lately.
+    pub fn send_by(&mut self, interface: usize, hop: IpAddr, packet: impl ExactSizeIterator<Item = Frame>) -> Option<Mac> {
         if self.routes.is_own(hop) {
             let mac = self.interfaces[interface].mac();
             self.pen.looped.extend(addressed(mac, packet).map(|mut frame| {
@@ -200,20 +202,29 @@ impl Outward<'_> {
                 frame.facts.checksum = corelane_seam::Checksum::Good;
                 (interface, frame)
             }));
-            return;
+            return None;
         }
-        let asks = match self.interfaces[interface].neighbours_mut().resolve(self.now, hop, packet) {
+        let (station, asks) = match self.interfaces[interface].neighbours_mut().resolve(self.now, hop, packet) {
             Resolved::There(mac, packet, asks) => {
                 self.send_to(interface, mac, packet);
-                asks
+                (Some(mac), asks)
             }
             Resolved::Waits(asks, pushed_out) => {
                 self.tally.drop_many(Drop::Neighbour, pushed_out);
-                asks
+                (None, asks)
             }
         };
+        self.note_moves(interface);
         if asks {
             self.ask(interface, hop);
+        }
+        station.filter(|_| !asks)
+    }
+
+    /// Where a neighbour has another link address, no fast path sends him anything at the one before.
+    fn note_moves(&mut self, interface: usize) {
+        if self.interfaces[interface].neighbours_mut().take_moved(self.now) {
+            self.trunks.iter().filter_map(Trunk::offload).for_each(Offload::unlearn);
         }
     }
 
@@ -231,6 +242,7 @@ impl Outward<'_> {
         if !pen.freed.is_empty() {
             tally.frames_out += trunks[at.port()].put_out_all(at.tags(), &mut pen.freed);
         }
+        self.note_moves(interface);
         owner
     }
 
@@ -380,7 +392,7 @@ impl Outward<'_> {
         match to {
             Some(mac) => self.send_to(interface, mac, frames.drain(..)),
             None if self.routes.beside(interface, destination).is_some() => {
-                self.send_by(interface, destination, frames.drain(..));
+                let _station = self.send_by(interface, destination, frames.drain(..));
             }
             None => self.tally.drop(Drop::Neighbour),
         }

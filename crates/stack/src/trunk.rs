@@ -10,7 +10,7 @@ use crate::draft::Draft;
 use crate::packet::{Packet, Spare};
 use arrivals::Arrivals;
 use condition::Condition;
-use corelane_seam::{Code, Frame, FrameMemory, Level, Lost, PortFacts, PortKind, PortState, Record};
+use corelane_seam::{Code, Frame, FrameMemory, Level, Lost, Offload, PortFacts, PortKind, PortState, Record};
 use corelane_wire::packet::ethernet::Mac;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -44,6 +44,9 @@ pub(crate) struct Trunk {
     pieces_max: usize,
     kind: PortKind,
     leaves_sums: bool,
+    /// The interface of the system, and where its fast path is told of ways.
+    device: u32,
+    offload: Option<Rc<dyn Offload>>,
     /// The numbers of its interfaces, the first of which has the frames without tags.
     interfaces: Vec<usize>,
     vlans: Vlans,
@@ -63,6 +66,8 @@ impl Trunk {
             pieces_max: facts.pieces_max,
             kind: facts.kind,
             leaves_sums: facts.leaves_sums,
+            device: facts.link.interface,
+            offload: None,
             interfaces: Vec::new(),
             vlans: Vlans::default(),
             condition: Condition::new(is_first),
@@ -78,6 +83,21 @@ impl Trunk {
         assert!(self.interfaces.is_empty() == (tags == Tags::None), "the interface without tags is named first, and once");
         self.interfaces.push(interface);
         self.vlans.add(tags, interface);
+    }
+
+    /// Its port has a fast path, which is told so of ways; or none.
+    pub fn set_offload(&mut self, offload: Option<Rc<dyn Offload>>) {
+        self.offload = offload;
+    }
+
+    /// Where its port's fast path is told of ways.
+    pub fn offload(&self) -> Option<&dyn Offload> {
+        self.offload.as_deref()
+    }
+
+    /// The interface of the system that its port is of.
+    pub const fn device(&self) -> u32 {
+        self.device
     }
 
     /// The numbers of its interfaces.
@@ -214,6 +234,9 @@ impl Trunk {
     fn set_line(&mut self, line: Line) {
         self.is_line_new |= self.line != line;
         self.condition.is_new |= self.line != line;
+        if self.line != line {
+            self.offload.iter().for_each(|offload| offload.unlearn());
+        }
         self.line = line;
     }
 

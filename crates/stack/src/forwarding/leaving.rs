@@ -23,8 +23,8 @@ pub(super) fn mtu(interfaces: &Interfaces, interface: usize) -> usize {
     interfaces[interface].packet_bytes() - ethernet::Header::BYTES
 }
 
-/// Sends a packet by its way: in the frames that it lies in, or in fragments.
-pub(super) fn leave(out: &mut Outward<'_>, packet: &mut Packet, ip: &Ip, way: Way, mtu: usize) -> Result<(), Drop> {
+/// Sends a packet by its way: in the frames that it lies in, or in fragments. Returns the station, if one was heard lately and the packet is whole.
+pub(super) fn leave(out: &mut Outward<'_>, packet: &mut Packet, ip: &Ip, way: Way, mtu: usize) -> Result<Option<Mac>, Drop> {
     let (at, length) = (&out.interfaces[way.interface], ip.head + ip.length);
     let (memory, mac, trunk) = (at.memory(), at.mac(), &out.trunks[at.port()]);
     let room = (memory.frames() / OUTGOING_PART).saturating_sub(trunk.outgoing());
@@ -43,21 +43,22 @@ pub(super) fn leave(out: &mut Outward<'_>, packet: &mut Packet, ip: &Ip, way: Wa
         return Err(Drop::Outgoing);
     }
     out.tally.forwarded += 1;
+    let mut station = None;
     if length > mtu {
         out.tally.fragments_out += frames.len() as u64;
         for mut fragment in frames.drain(..) {
             head(&mut fragment[..ethernet::Header::BYTES], mac, protocol);
-            out.send_by(way.interface, way.hop, once(fragment));
+            let _of_a_part = out.send_by(way.interface, way.hop, once(fragment));
         }
     } else {
         head(&mut frames[0][..ethernet::Header::BYTES], mac, protocol);
-        out.send_by(way.interface, way.hop, frames.drain(..));
+        station = out.send_by(way.interface, way.hop, frames.drain(..));
     }
     // The storage is the packet's again.
     if packet.rest.capacity() == 0 {
         packet.rest = frames;
     }
-    Ok(())
+    Ok(station)
 }
 
 /// Whether a packet can leave in the frames that it lies in: what lies in other memory is copied by the port, frame by frame.

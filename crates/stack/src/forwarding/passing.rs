@@ -2,7 +2,7 @@
 
 use super::judging::{Answer, interface};
 use super::leaving::{leave, mtu};
-use super::{Forwarding, change, cut, martians};
+use super::{Forwarding, change, cut, martians, offload};
 use crate::counts::Drop;
 use crate::icmp::errors::{self, Wrong};
 use crate::icmp::options;
@@ -16,6 +16,7 @@ use crate::translation::Translation;
 use corelane_nat::Verdict;
 use corelane_rules::{Direction, Facts};
 use corelane_wire::packet::{IpProtocol, ipv4};
+use std::cell::Cell;
 use std::net::SocketAddr;
 
 /// Bytes of the header of TCP without options.
@@ -150,7 +151,12 @@ impl Passing<'_, '_> {
         let (ip, came_by) = (&progress.ip, packet.interface);
         self.check_reverse(packet, progress)?;
         let (secret, placing) = (self.own.secret, self.placing);
-        let draw = || (placing.hash_of(packet, ip) ^ secret).wrapping_mul(MIXER);
+        // Where one of several ways is drawn, the next flow may go another.
+        let is_drawn = Cell::new(false);
+        let draw = || {
+            is_drawn.set(true);
+            (placing.hash_of(packet, ip) ^ secret).wrapping_mul(MIXER)
+        };
         let Some(way) = self.out.routes.way_of_flow(ip.destination, draw) else {
             self.tell(packet, progress, Wrong::Network);
             return Err(Drop::NoRoute);
@@ -166,10 +172,22 @@ impl Passing<'_, '_> {
             return Err(Drop::TooBig);
         }
         self.judge_out(packet, progress, way.interface)?;
+        let depends_on_more = is_drawn.get() || self.is_own_word || progress.is_translated || self.is_translated_by(ip, &way);
         let ip = self.change_for(packet, progress, &way)?;
-        leave(self.out, packet, &ip, way, mtu)?;
+        let station = leave(self.out, packet, &ip, way, mtu)?;
         self.own.count(came_by, way.interface, length);
+        if let Some(station) = station.filter(|_| !depends_on_more && ip.tunnels == 0) {
+            let clamps = [came_by, way.interface].map(|at| self.own.roles[at].mss).iter().any(|mss| *mss != MssClamp::Off);
+            offload::tell(self.out, &ip, (came_by, &way), mtu, station, clamps);
+        }
         Ok(())
+    }
+
+    /// Whether the translation may have to do with what goes such a way.
+    fn is_translated_by(&self, ip: &Ip, way: &Way) -> bool {
+        let may =
+            |one: &&mut Translation| one.is_outside(way.interface) && ip.source.is_ipv4() || one.is_external(ip.destination);
+        self.translation.as_ref().is_some_and(may)
     }
 
     /// Whether the sender is one from whom packets may come by the interface. What another lane has brought from inside has our address by now.

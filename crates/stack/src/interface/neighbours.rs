@@ -26,6 +26,9 @@ use waiting::Waiting;
 /// Those who have asked and were not sent anything, at most, unless the settings say otherwise; an eighth of them of one station: one that makes up askers pushes out its own.
 pub const MET_MAX: usize = 256;
 
+/// Nanoseconds between two times at which it is said that somebody has moved.
+const MOVES_EACH: u64 = 1_000_000_000;
+
 /// What one lane has heard of a neighbour, for the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word {
@@ -63,13 +66,15 @@ pub(crate) struct Neighbours {
     cache: Cache,
     waiting: Waiting,
     met: Met,
+    /// When it was said last that somebody has moved.
+    moved_at: u64,
 }
 
 impl Neighbours {
     /// An empty table, for one of so many interfaces of a port with so many frames, of which so many wait for neighbours of all of these.
     pub fn new(frames: usize, among: usize, of_all: Rc<Cell<usize>>, (known, met): (usize, usize)) -> Self {
         let (cache, waiting) = (Cache::new(known), Waiting::new(ASKED_MAX, frames, among, of_all));
-        Self { cache, waiting, met: Met::new(met) }
+        Self { cache, waiting, met: Met::new(met), moved_at: 0 }
     }
 
     /// Somebody has asked for an address of ours.
@@ -147,6 +152,20 @@ impl Neighbours {
             }
             Learnt::Ask(owner) => Some(owner),
         }
+    }
+
+    /// Whether somebody has another link address than before, or somebody else says so, since this was asked last; once in a second at the most, for anybody on the link can say it.
+    pub fn take_moved(&mut self, now: u64) -> bool {
+        if now < self.moved_at + MOVES_EACH || !self.cache.take_moved() {
+            return false;
+        }
+        self.moved_at = now;
+        true
+    }
+
+    /// Whether nobody else says that he has a neighbour's address.
+    pub fn is_sure(&self, ip: IpAddr) -> bool {
+        self.cache.is_sure(ip)
     }
 
     /// He who is known, and was asked at his link address, has answered (RFC 4861, section 7.2.5): he has the address still, whoever claims it.

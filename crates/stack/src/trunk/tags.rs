@@ -50,6 +50,16 @@ impl Tags {
         }
     }
 
+    /// As frames have them, the outer one first.
+    pub(crate) fn as_seen(self) -> [Option<VlanTag>; 2] {
+        let tag = |kind: EtherType, control| Some(VlanTag { protocol: kind.number(), control });
+        match self {
+            Self::None => [None, None],
+            Self::One(number) => [tag(EtherType::VLAN, number), None],
+            Self::Two(outer, inner) => [tag(EtherType::SERVICE_VLAN, outer), tag(EtherType::VLAN, inner)],
+        }
+    }
+
     /// The tags of a frame: those in its bytes, behind the one that the card has taken out. None where no interface can have them: three tags and more, or types in another
     /// order.
     pub(crate) fn of(link: &Link, taken_out: Option<VlanTag>) -> Option<Self> {

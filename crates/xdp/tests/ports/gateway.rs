@@ -7,9 +7,14 @@ use corelane_drivers::EpollDriver;
 use corelane_os::testing::network::{enter, ip, on_thread, unshared_and_quiet};
 use corelane_os::testing::skip;
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
+use corelane_rules::language::command;
+use corelane_rules::{Execution, Limits, Rules};
 use corelane_seam::{Arena, Driver, Port, Tuning, Wait};
+use corelane_select::bpf::assembly::{Alu, Assembler, Register};
+use corelane_select::bpf::{Program, ProgramKind, XdpLink, XdpMode};
+use corelane_stack::Route;
 use corelane_stack::{ReversePath, Settings, Stack};
-use corelane_xdp::{Ours, afxdp};
+use corelane_xdp::{FastPath, Interface, Ours, afxdp, ports_for};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -41,10 +46,10 @@ fn wires(mtu: [usize; 2]) -> Result<[File; 2], String> {
 }
 
 fn stack() -> Stack<EpollDriver> {
-    let open = |name: &str| -> Box<dyn Port> {
-        let queue = afxdp::open(name, &Ours::All, 1).unwrap().remove(0);
-        Box::new(queue.port(memory(), 128).unwrap())
-    };
+    stack_by(|name| Box::new(afxdp::open(name, &Ours::All, 1).unwrap().remove(0).port(memory(), 128).unwrap()))
+}
+
+fn stack_by(open: impl Fn(&str) -> Box<dyn Port>) -> Stack<EpollDriver> {
     let (arena, tuning) = (Arena::new(16 << 20).unwrap(), Tuning::default());
     let below = EpollDriver::new(arena.clone(), tuning, Default::default()).unwrap();
     let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
@@ -96,9 +101,7 @@ fn kernels_talk_to_each_other_through_us() {
             assert!(hear(&mut stack, &client) == (question, FAR[1].into()), "{length}");
         }
         let pings = at_far(&far[0], icmp);
-        let mut request = [8, 0, 0, 0, 0, 7, 0, 1, b'p', b'i', b'n', b'g'];
-        let sum: u32 = request.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
-        request[2..4].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+        let request = request(1);
         pings.send_to(&request, (FAR[1], 0)).unwrap();
         let (reply, from) = hear(&mut stack, &pings);
         assert_eq!((from, reply[8], reply[20], &reply[24..]), (FAR[1].into(), 63, 0, &request[4..]), "through one router");
@@ -134,5 +137,81 @@ fn packets_longer_than_a_frame_go_through_us() {
         }
         let counts = *stack.counts();
         assert_eq!((counts.dropped(), counts.fragments_out), (0, 0), "{counts:?}");
+    });
+}
+
+/// Has a far end's driver run a program that passes all.
+fn pass_all(far: &File) -> XdpLink {
+    let here = File::open("/proc/thread-self/ns/net").unwrap();
+    enter(far);
+    let mut a = Assembler::new();
+    a.alu(Alu::Move, Register::R0, 2);
+    a.exit();
+    let program = Program::load(ProgramKind::Xdp, &a.finish(), "corelane_pass").unwrap();
+    let link = XdpLink::attach(&program, Interface::find("far").unwrap().link.interface, XdpMode::Native).unwrap();
+    enter(&here);
+    link
+}
+
+/// An echo request with this number, and its checksum.
+fn request(number: u8) -> [u8; 12] {
+    let mut request = [8, 0, 0, 0, 0, 7, 0, number, b'p', b'i', b'n', b'g'];
+    let sum: u32 = request.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    request[2..4].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    request
+}
+
+/// What the lane has forwarded goes by the programs from then on, there and back, until something changes.
+#[test]
+fn what_a_lane_has_forwarded_goes_without_it() {
+    const NAME: &str = "gateway::what_a_lane_has_forwarded_goes_without_it";
+    on_thread(NAME, || {
+        let far = match wires([1500, 1500]) {
+            Ok(far) => far,
+            Err(why) => return skip(NAME, &why),
+        };
+        let fast = FastPath::new().unwrap();
+        let mut stack = stack_by(|name| {
+            let mut choice = ports_for(name, &Ours::All, 1).unwrap();
+            choice.offload(&fast).unwrap();
+            choice.queues.remove(0).port(memory(), 128).unwrap()
+        });
+        let mut rules = Rules::new(true, Limits::default());
+        rules.name_interfaces(vec!["near0".into(), "near1".into()]).unwrap();
+        rules.apply(command("add 7 count icmp from any to any", 1).unwrap()).unwrap();
+        fast.put(&rules.compile(Execution::Tree), &OURS.map(Into::into)).unwrap();
+        // A far end takes what is redirected if it has a program.
+        let _programs = [0, 1].map(|end| pass_all(&far[end]));
+        let pings = at_far(&far[0], icmp);
+        let mut ping = |stack: &mut Stack<EpollDriver>, number: u8| {
+            pings.send_to(&request(number), (FAR[1], 0)).unwrap();
+            let (reply, from) = hear(stack, &pings);
+            assert_eq!((from, reply[8], reply[20], reply[27]), (FAR[1].into(), 63, 0, number), "through one router");
+            // Ways come into force when nothing waits.
+            let end = stack.now() + 1_000_000;
+            while stack.now() < end {
+                stack.collect(Wait::Until(end), 64, &mut Vec::new());
+            }
+        };
+        ping(&mut stack, 1);
+        let by_lane = stack.counts().forwarded;
+        assert_eq!(by_lane, 2, "there and back");
+        (2..=20).for_each(|number| ping(&mut stack, number));
+        let by_lane_then = stack.counts().forwarded;
+        assert!(by_lane_then <= 4, "the lane forwarded {by_lane_then}");
+        let traffic = [1, 2].map(|interface| fast.traffic(corelane_rules::Interface(interface)).unwrap());
+        let sum: u64 = traffic.iter().map(|one| one.packets_in).sum();
+        assert_eq!(sum + by_lane_then, 40, "{traffic:?}");
+        assert!(
+            traffic.iter().all(|one| one.packets_in == one.packets_out && one.bytes_in == 32 * one.packets_in),
+            "{traffic:?}"
+        );
+        // A route that is added ends all ways.
+        let added = stack
+            .add_route(&Route { destination: [198, 51, 100, 0].into(), bits: 24, router: FAR[1].into(), interface: None })
+            .unwrap();
+        assert!(added);
+        ping(&mut stack, 21);
+        assert_eq!(stack.counts().forwarded, by_lane_then + 2);
     });
 }

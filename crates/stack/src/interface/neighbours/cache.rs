@@ -102,6 +102,8 @@ pub(crate) struct Cache {
     orders: [VecDeque<(u64, u64, IpAddr)>; 2],
     /// The ticket that was given last.
     ticket: u64,
+    /// Somebody has another link address than before, or somebody else says so.
+    has_moved: bool,
 }
 
 impl Entry {
@@ -147,7 +149,7 @@ impl Cache {
     /// For so many who are known at most.
     pub fn new(known_max: usize) -> Self {
         let (by, due, orders) = Default::default();
-        Self { known_max, by, incomplete: 0, due, orders, ticket: 0 }
+        Self { known_max, by, incomplete: 0, due, orders, ticket: 0, has_moved: false }
     }
 
     /// Whether somebody is known, or asked for.
@@ -168,7 +170,13 @@ impl Cache {
 
     /// Something is to be sent to a neighbour. Where it waits for somebody who is not asked for yet, [`Cache::ask`] notes that he is, once there is room.
     pub fn send(&mut self, now: u64, to: IpAddr) -> Decision {
-        match self.by.get_mut(&to).map(|entry| entry.send(now)) {
+        let sent = self.by.get_mut(&to).map(|entry| {
+            let before = entry.mac;
+            let decision = entry.send(now);
+            self.has_moved |= entry.mac != before;
+            decision
+        });
+        match sent {
             Some(Some(decision)) => return decision,
             Some(None) => drop(self.by.remove(&to)),
             None => {}
@@ -234,6 +242,7 @@ impl Cache {
     pub fn hear(&mut self, now: u64, ip: IpAddr, mac: Mac, answers: bool) -> Learnt {
         let Some(entry) = self.by.get_mut(&ip) else { return Learnt::Nothing };
         if !matches!(entry.state, NeighbourState::Incomplete { .. }) {
+            self.has_moved |= entry.mac != mac;
             return entry.hear(now, mac, answers);
         }
         self.by.remove(&ip);
@@ -251,6 +260,16 @@ impl Cache {
         if let Some(entry) = known {
             entry.hear(now, entry.mac, true);
         }
+    }
+
+    /// Whether somebody has another link address than before, or somebody else says so, since this was asked last.
+    pub fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.has_moved)
+    }
+
+    /// Whether somebody is known, and nobody else says that he has the address.
+    pub fn is_sure(&self, ip: IpAddr) -> bool {
+        self.by.get(&ip).is_some_and(|entry| entry.claim.is_none())
     }
 
     /// When the next question is to be asked again; none if none waits.

@@ -1,0 +1,35 @@
+//! What a port's fast path is told (flow offload): how packets from one address to another go on.
+
+use crate::outward::Outward;
+use crate::packet::Ip;
+use crate::routes::Way;
+use corelane_seam::{LearntWay, LinkSide};
+use corelane_wire::packet::ethernet::Mac;
+
+/// How long a way holds, in nanoseconds. Then a packet comes to the lane again, which asks for a neighbour that was not heard lately.
+const HOLDS: u64 = 4_000_000_000;
+
+/// Tells the port by which a packet came that others from its source to its destination leave by that way to that station, uncut up to so many bytes. With `clamps`, those
+/// that open connections come to the lane. A station is not told whose address somebody else says he has.
+pub(super) fn tell(out: &Outward<'_>, ip: &Ip, (came_by, way): (usize, &Way), mtu: usize, station: Mac, clamps: bool) {
+    let leaves_by = way.interface;
+    let (comes, leaves) = (&out.interfaces[came_by], &out.interfaces[leaves_by]);
+    let Some(offload) = out.trunks[comes.port()].offload() else { return };
+    if !leaves.neighbours().is_sure(way.hop) {
+        return;
+    }
+    let interface = |number| super::judging::interface(number).0;
+    let way = LearntWay {
+        source: ip.source,
+        destination: ip.destination,
+        comes: LinkSide { interface: interface(came_by), tags: comes.tags().as_seen(), destination: comes.mac().0 },
+        leaves: LinkSide { interface: interface(leaves_by), tags: leaves.tags().as_seen(), destination: station.0 },
+        leaves_from: leaves.mac().0,
+        device: out.trunks[leaves.port()].device(),
+        mtu: mtu.min(u16::MAX.into()) as u16,
+        hands_over_opening: clamps,
+        until: out.now + HOLDS,
+    };
+    // One that is not taken is told with the next packet.
+    let _is_taken = offload.learn(out.now, &way);
+}
