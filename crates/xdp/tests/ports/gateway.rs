@@ -183,7 +183,7 @@ fn what_a_lane_has_forwarded_goes_without_it() {
         // A far end takes what is redirected if it has a program.
         let _programs = [0, 1].map(|end| pass_all(&far[end]));
         let pings = at_far(&far[0], icmp);
-        let mut ping = |stack: &mut Stack<EpollDriver>, number: u8| {
+        let ping = |stack: &mut Stack<EpollDriver>, number: u8| {
             pings.send_to(&request(number), (FAR[1], 0)).unwrap();
             let (reply, from) = hear(stack, &pings);
             assert_eq!((from, reply[8], reply[20], reply[27]), (FAR[1].into(), 63, 0, number), "through one router");
@@ -202,10 +202,11 @@ fn what_a_lane_has_forwarded_goes_without_it() {
         let traffic = [1, 2].map(|interface| fast.traffic(corelane_rules::Interface(interface)).unwrap());
         let sum: u64 = traffic.iter().map(|one| one.packets_in).sum();
         assert_eq!(sum + by_lane_then, 40, "{traffic:?}");
-        assert!(
-            traffic.iter().all(|one| one.packets_in == one.packets_out && one.bytes_in == 32 * one.packets_in),
-            "{traffic:?}"
-        );
+        let [first, second] = traffic;
+        for (from, to) in [(&first, &second), (&second, &first)] {
+            assert_eq!((from.packets_in, from.bytes_in), (to.packets_out, to.bytes_out), "{traffic:?}");
+            assert!(from.bytes_in == 32 * from.packets_in && from.packets_in >= 18, "{traffic:?}");
+        }
         // A route that is added ends all ways.
         let added = stack
             .add_route(&Route { destination: [198, 51, 100, 0].into(), bits: 24, router: FAR[1].into(), interface: None })
