@@ -99,7 +99,7 @@ impl Lanes for Double {
         })
     }
 
-    fn totals(&self) -> Result<(Vec<InterfaceRow>, Totals), String> {
+    fn totals(&self) -> Result<Seen, String> {
         let row = |packets_in| InterfaceRow { packets_in, ..InterfaceRow::default() };
         let lanes = self.lanes.borrow().len();
         Ok((vec![row(1), row(2)], Totals { lanes, ..Totals::default() }))
