@@ -15,8 +15,8 @@ on_each_driver!(
     what_is_left_when_it_is_killed_or_loses_a_port
 );
 
-/// Two wires, whose near ends are the gateway's ports.
-const WIRES: &str = "ip link set lo up && for n in 1 2; do ip link add va$n type veth peer name vb$n && ip link set va$n up && ip link set vb$n up; done";
+/// Two wires, whose near ends are the gateway's ports. The kernel has an address at one of them.
+const WIRES: &str = "ip link set lo up && for n in 1 2; do ip link add va$n type veth peer name vb$n && ip link set va$n up && ip link set vb$n up; done && ip addr add 10.99.0.1/24 dev va1";
 
 const CONFIGURATION: &str = r#"
 [[port]]
@@ -217,6 +217,8 @@ fn packets_are_forwarded_ruled_and_translated(driver: Driver) {
         let folder = Scratch::new();
         let Some(server) = start(driver, test, &folder, way, &[]) else { return };
         assert_eq!(server.ports, ["port va1: users10 10.0.10.1/24, users20 10.0.20.1/24", "port va2: outside 192.0.2.2/24"]);
+        let silent = "[CL-0035] packet va1: the kernel has 10.99.0.1 there and hears nothing any more";
+        assert_eq!(server.notes.iter().any(|note| note.contains(silent)), way.is_empty(), "{:?}", server.notes);
         assert_eq!(ended(stations(&server, ALL_WAYS)), "all ways", "{way}");
         let counted = |name| of_lanes(&server, name)[0];
         until("what went on, and what did not, is counted", || {

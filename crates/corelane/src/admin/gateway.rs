@@ -6,7 +6,6 @@
 //! Each function has the errors of [`ControlError`]; [`ControlError::Refused`] has the words of the process, which may be no gateway.
 
 mod lanes;
-mod looks;
 mod offloaded;
 mod routes;
 mod ruling;
@@ -19,8 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 use words::{Page, Request, json};
 
-pub(crate) use lanes::InForce;
-pub(crate) use looks::Glances;
+pub(crate) use lanes::{Counted, Found, InForce, Lanes, Seen, Sighted, add_row, add_totals};
 pub(crate) use offloaded::Offloaded;
 pub(crate) use ruling::Ruling;
 pub use words::{
