@@ -39,4 +39,4 @@ pub use layout::{FILE_BYTES, NOTES_MAX, SERIES_MAX, Span, VERSION};
 pub use name::{Kind, Name, Reading, Subject, TEXT_BYTES_MAX, WHAT_BYTES_MAX};
 pub use notes::{NOTE_BYTES_MAX, Note};
 pub use store::{HOLE_MILLISECONDS, Store};
-pub use view::{Curve, View, view};
+pub use view::{Curve, View, last_known, view};

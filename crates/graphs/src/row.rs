@@ -78,6 +78,15 @@ impl Row {
         Ok(Some(Self { at, seconds, cells }))
     }
 
+    /// When the last step of a day begins that is there.
+    pub fn last(disk: &impl Disk) -> io::Result<Option<u64>> {
+        let mut last = None;
+        for place in 0..Span::Day.rows() {
+            last = last.max(Self::read_place(disk, Span::Day, place)?.map(|row| row.at));
+        }
+        Ok(last)
+    }
+
     /// Puts it into its place.
     pub fn write(&self, disk: &mut impl Disk, span: Span) -> io::Result<()> {
         assert!(self.cells.len() <= SERIES_MAX && self.at.is_multiple_of(span.step()), "a row fits into its place");

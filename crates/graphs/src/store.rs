@@ -35,11 +35,7 @@ impl<D: Disk> Store<D> {
     /// It is another's, or the system's.
     pub fn open(mut disk: D) -> Result<Self, Error> {
         layout::prepare(&mut disk)?;
-        let mut last: Option<u64> = None;
-        for place in 0..Span::Day.rows() {
-            last = last.max(Row::read_place(&disk, Span::Day, place)?.map(|row| row.at));
-        }
-        if let Some(last) = last {
+        if let Some(last) = Row::last(&disk)? {
             consolidate(&mut disk, last)?;
         }
         let next_note = notes::read(&disk)?.iter().map(|(number, _)| number.saturating_add(1)).max().unwrap_or(0);

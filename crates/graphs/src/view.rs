@@ -72,3 +72,14 @@ pub fn view(disk: &impl Disk, span: Span, now: u64) -> Result<View, Error> {
     notes.sort_by_key(|(number, note)| (note.at, *number));
     Ok(View { span, from, rows, curves, notes: notes.into_iter().map(|(_, note)| note).collect() })
 }
+
+/// The last second of the last step of which anything is known; none if nothing is.
+///
+/// # Errors
+/// It is another's, or the system's.
+pub fn last_known(disk: &impl Disk) -> Result<Option<u64>, Error> {
+    if !has_head(disk)? {
+        return Err(Error::NotOurs);
+    }
+    Ok(Row::last(disk)?.map(|at| at + Span::Day.step() - 1))
+}

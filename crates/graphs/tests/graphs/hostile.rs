@@ -1,7 +1,7 @@
 //! Files that an enemy has made: whole by their checksums, and wrong.
 
 use crate::disk::{Pages, vlan};
-use corelane_graphs::{Disk, Error, Name, Reading, SERIES_MAX, Span, Store, Subject, view};
+use corelane_graphs::{Disk, Error, Name, Reading, SERIES_MAX, Span, Store, Subject, last_known, view};
 use corelane_seam::Random;
 use twox_hash::XxHash64;
 
@@ -40,7 +40,8 @@ fn nothing_that_is_sealed_makes_it_panic_or_say_what_is_no_number() {
         for _ in 0..1 + random.below(3) {
             let (offset, bytes) = &honest.written[random.below(honest.written.len() as u64) as usize];
             let mut bytes = bytes.clone();
-            let at = 8 + random.below(bytes.len().min(120) as u64 - 8) as usize;
+            let most = [bytes.len().min(120) as u64 - 8, 17][random.index(2)];
+            let at = 8 + random.below(most) as usize;
             let odd = odd(&mut random).to_le_bytes();
             let length = (bytes.len() - at).min(1 << random.below(4));
             bytes[at..at + length].copy_from_slice(&odd[..length]);
@@ -75,17 +76,65 @@ fn nothing_that_is_sealed_makes_it_panic_or_say_what_is_no_number() {
 }
 
 #[test]
+fn a_step_after_the_end_of_time_is_none() {
+    let honest = honest();
+    // The first row that was written is one of a day.
+    let (offset, row) = honest.written.iter().find(|(offset, _)| *offset > 1_314_815).unwrap();
+    let at = u64::from_le_bytes(row[8..16].try_into().unwrap());
+    let first = offset - at / 300 % 288 * 32_768;
+    for at in [u64::MAX - u64::MAX % 300, u64::MAX - u64::MAX % 86_400] {
+        let (mut disk, mut row, there) = (honest.clone(), row.clone(), first + at / 300 % 288 * 32_768);
+        row[8..16].copy_from_slice(&at.to_le_bytes());
+        let sum = XxHash64::oneshot(there, &row[8..]).to_le_bytes();
+        row[..8].copy_from_slice(&sum);
+        disk.put(there, &row);
+        assert!(last_known(&disk).unwrap() < Some(NOON + 3000));
+        Store::open(disk).unwrap().record(NOON * 1000, &[]).unwrap();
+    }
+}
+
+/// Every known value with its name and step, and every note.
+fn told(disk: &Pages) -> Vec<String> {
+    let mut told = Vec::new();
+    for span in Span::ALL {
+        let view = view(disk, span, NOON + 1200).unwrap();
+        for curve in view.curves {
+            let known = curve.average.iter().zip(&curve.most).enumerate().filter(|(_, (average, _))| !average.is_nan());
+            told.extend(known.map(|(step, values)| format!("{span:?} {step} {:?} {values:?}", curve.name)));
+        }
+        told.extend(view.notes.iter().map(|note| format!("{note:?}")));
+    }
+    told
+}
+
+#[test]
+fn a_byte_that_has_changed_is_a_gap() {
+    let honest = honest();
+    let all = told(&honest);
+    let mut places: Vec<_> = honest.written.iter().skip(1).map(|(offset, bytes)| (*offset, bytes.len())).collect();
+    places.sort_unstable();
+    places.dedup();
+    let mut missing = 0;
+    for (offset, length) in places {
+        for at in (0..length).step_by(7) {
+            let (mut disk, mut byte) = (honest.clone(), [0]);
+            disk.read_at(offset + at as u64, &mut byte).unwrap();
+            disk.put(offset + at as u64, &[byte[0] ^ 0x10]);
+            let left = told(&disk);
+            assert!(left.iter().all(|one| all.contains(one)), "byte {at} of {offset}");
+            missing += usize::from(left.len() < all.len());
+        }
+    }
+    assert!(missing > 100, "{missing}");
+}
+
+#[test]
 fn what_was_sealed_for_another_place_is_not_taken() {
     let honest = honest();
-    let mut bytes = vec![0; 64 + 16];
-    let (offset, _) = honest.written.iter().rev().find(|(offset, _)| *offset > 1_400_000).unwrap();
-    honest.read_at(*offset, &mut bytes).unwrap();
+    let mut name = [0; 256];
+    honest.read_at(4096, &mut name).unwrap();
     let mut moved = honest.clone();
-    moved.put(offset + 32_768, &bytes);
-    moved.put(*offset, &[0; 80]);
-    let known = |disk: &Pages| {
-        let view = view(disk, Span::Day, NOON + 1200).unwrap();
-        view.curves.iter().flat_map(|curve| &curve.average).filter(|value| !value.is_nan()).count()
-    };
-    assert!(known(&moved) < known(&honest));
+    moved.put(4096 + 256, &name);
+    let names = |disk: &Pages| view(disk, Span::Day, NOON + 1200).unwrap().curves.len();
+    assert_eq!((names(&honest), names(&moved)), (2, 1));
 }
