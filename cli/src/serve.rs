@@ -13,6 +13,7 @@ mod supervisor;
 pub use arguments::Arguments;
 
 use crate::exit::{Exit, Late};
+use crate::gateway::metrics;
 use crate::print::print;
 use crate::wrap::wrapped;
 use anyhow::{Context, Result, anyhow};
@@ -63,7 +64,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     }
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
     confined.into_iter().chain(confine_calls(sandbox, receives)?).for_each(|note| running.note(note));
-    let reload = Reload::new(settings, running.limits(), log, sandbox != Sandbox::Off);
+    let reload = Reload::new(settings, &running, log, sandbox != Sandbox::Off);
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     // Nothing of the start can fail any more but to say so. A process that is taken over goes on until that is done.
     running.announce(|running| {
@@ -82,7 +83,8 @@ fn shown(running: &mut Running, listen: &Listen) -> Result<Option<Metrics>> {
     if listen.addresses().next().is_none() {
         return Ok(None);
     }
-    Ok(Some(Metrics::beside(running, listen)?))
+    let gateway = running.gateway();
+    Ok(Some(Metrics::beside_with(running, listen, move || metrics::counted(gateway.as_ref()))?))
 }
 
 /// That what is set of the kernel's receiving stays so once rights are given up.
@@ -150,6 +152,7 @@ fn announcement(running: &Running, shown: Option<&Metrics>) -> String {
     for place in running.places() {
         lines.push(format!("{} {}", place.service, place.url));
     }
+    lines.extend(running.ports().iter().map(|port| format!("gateway {port}")));
     let cpus: Vec<String> = running.cpus().iter().flatten().map(usize::to_string).collect();
     let lanes = running.cpus().len();
     let lanes = if lanes == 1 { "1 lane".to_owned() } else { format!("{lanes} lanes") };
@@ -191,7 +194,7 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
         let written = std::fs::read_to_string(&path).unwrap();
         let (words, _) = written.split_once("-->\n").unwrap();
-        let made = format!("{words}-->\n{}", corelane_metrics::documentation(&own));
+        let made = format!("{words}-->\n{}", corelane_metrics::documentation(&own, vec![metrics::documented()]));
         if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
             std::fs::write(&path, &made).unwrap();
         }

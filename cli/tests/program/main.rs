@@ -10,6 +10,8 @@ mod doctor;
 mod drain;
 mod echo;
 mod faults;
+mod gateway;
+mod gateway_commands;
 mod generate;
 mod helpers;
 mod http_clients;

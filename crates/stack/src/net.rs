@@ -4,24 +4,32 @@ use crate::beside::{Beside, PortsNow};
 use crate::counts::Drop;
 use crate::discovery;
 use crate::fault;
-use crate::forwarding::{self, Forwarding, Judge, Traffic};
+use crate::forwarding::{self, Forwarding, Traffic};
 use crate::fragments::Fragments;
 use crate::gate::Gate;
 use crate::gauges::{Gauges, LinkGauges};
 use crate::interface::{Interface, Speaker};
 use crate::interfaces::Interfaces;
+use crate::orders::Order;
 use crate::outward::{Bounds, Outward, Pen};
 use crate::peers::Opened;
 use crate::placing::{Placing, Quiet};
 use crate::reports;
 use crate::round::Round;
 use crate::routes::{Routes, Way};
-use crate::settings::{Error, InterfaceSettings, Settings};
+use crate::settings::{Error, InterfaceSettings, RouteChange, Settings};
 use crate::sockets::{Batches, Ports, Sending, Sockets};
+use crate::translation::Translation;
 use crate::trunk::Trunk;
 use crate::udp;
-use corelane_seam::{Bind, Completion, Fault, Frame, FrameMemory, PortFacts, Socket};
+use crate::view::View;
+use corelane_rules::RuleSet;
+use corelane_seam::{Bind, Completion, Fault, Frame, FrameMemory, Level, PortFacts, Record, Socket};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// Changes of routes that one part of a turn makes, at most.
+const CHANGES_EACH: usize = 128;
 
 /// All that a lane's stack has, but for its ports and what it shares with the work beside it.
 pub(crate) struct Net {
@@ -36,6 +44,7 @@ pub(crate) struct Net {
     fragments: Fragments,
     tunnels: Opened,
     forwarding: Forwarding,
+    translation: Option<Translation>,
     pen: Pen,
     bounds: Bounds,
     /// What the page says of ports and interfaces, as of their last change.
@@ -76,6 +85,7 @@ impl Net {
             fragments: Fragments::new(settings, memory, facts.frame_bytes_max)?,
             tunnels: Opened::of(settings)?,
             forwarding: Forwarding::new(settings),
+            translation: Translation::new(settings)?,
             pen: Pen::new(settings.hasher.clone(), settings.lane, settings.secret),
             bounds: Bounds::new(settings.secret, settings.interfaces.len()),
         })
@@ -116,9 +126,57 @@ impl Net {
         self.forwarding.traffic(interface)
     }
 
-    /// From now on packets are judged.
-    pub fn set_judge(&mut self, judge: Box<dyn Judge>) {
-        self.forwarding.set_judge(judge);
+    /// Other rules are in force from now on.
+    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
+        self.forwarding.set_rules(rules);
+    }
+
+    /// What somebody from outside sees of that lane.
+    pub fn view(&self, lane: usize) -> View<'_> {
+        let Self { now, interfaces, routes, forwarding, translation, .. } = self;
+        View { lane, now: *now, interfaces, routes, forwarding, translation: translation.as_ref() }
+    }
+
+    /// Carries out what was told, up to the part of it that a part of a turn may take.
+    pub fn carry_out(&mut self, beside: &mut Beside) {
+        while let Some(order) = beside.orders.take() {
+            beside.tally.note();
+            match order {
+                Order::Rules(rules) => self.set_rules(rules),
+                Order::ZeroRules(rules) => self.forwarding.judging_mut().zero(&rules),
+                Order::ResetLog(rules) => self.forwarding.judging_mut().reset_log(&rules),
+                Order::Routes(changes, from) => {
+                    let to = changes.len().min(from + CHANGES_EACH);
+                    self.change_routes(&changes[from..to], beside);
+                    if to < changes.len() {
+                        return beside.orders.put_back(Order::Routes(changes, to));
+                    }
+                }
+                Order::Look(looker) => {
+                    let now = self.now;
+                    self.translation.iter_mut().for_each(|translation| translation.expire(now));
+                    looker.look(&self.view(beside.placing.lane()));
+                }
+                Order::Noted(note) => beside.orders.note(note),
+            }
+        }
+    }
+
+    /// Changes routes; of those that cannot be, the first is told.
+    fn change_routes(&mut self, changes: &[RouteChange], beside: &mut Beside) {
+        let mut refused = Vec::new();
+        for change in changes {
+            match change {
+                RouteChange::Add(route) => refused.extend(self.routes.add(route).err()),
+                RouteChange::Delete { destination, bits, router } => {
+                    let _was_there = self.routes.delete(*destination, *bits, *router);
+                }
+            }
+        }
+        if let Some(first) = refused.first() {
+            let text = format!("{} changes of routes were refused, the first because {first}", refused.len());
+            beside.tell(std::iter::once(Record::new(Level::Warn, text)));
+        }
     }
 
     /// The sockets.
@@ -131,21 +189,35 @@ impl Net {
         &mut self.sockets
     }
 
-    /// What it takes to send, and the sockets.
-    fn outward<'a>(&'a mut self, beside: &'a mut Beside) -> (Outward<'a>, &'a mut Sockets) {
-        let Self { now, is_shared, interfaces, trunks, routes, pen, bounds, sockets, .. } = self;
+    /// What it takes to send, the sockets, and the translation.
+    fn outward<'a>(&'a mut self, beside: &'a mut Beside) -> (Outward<'a>, &'a mut Sockets, Option<&'a mut Translation>) {
+        let Self { now, is_shared, interfaces, trunks, routes, pen, bounds, sockets, translation, .. } = self;
         let Beside { tally, words, .. } = beside;
-        (Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words }, sockets)
+        let out = Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words };
+        (out, sockets, translation.as_mut())
     }
 
     /// All that a packet may meet.
     pub fn round<'a>(&'a mut self, beside: &'a mut Beside) -> Round<'a> {
         let Self {
-            now, is_shared, interfaces, trunks, routes, sockets, ports, fragments, tunnels, pen, bounds, forwarding, ..
+            now,
+            is_shared,
+            interfaces,
+            trunks,
+            routes,
+            sockets,
+            ports,
+            fragments,
+            tunnels,
+            pen,
+            bounds,
+            forwarding,
+            translation,
+            ..
         } = self;
         let Beside { placing, channels, tally, spare, words, .. } = beside;
         let out = Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words };
-        Round::new(out, sockets, ports, fragments, (tunnels, forwarding), (placing, channels, spare))
+        Round::new(out, sockets, ports, fragments, (tunnels, forwarding, translation.as_mut()), (placing, channels, spare))
     }
 
     /// Makes a socket at an address of ours, or one that reaches its peer by us.
@@ -179,7 +251,7 @@ impl Net {
         if beside.is_broken() {
             return Some(sending.end(Some(fault::BROKEN)));
         }
-        let (mut out, sockets) = self.outward(beside);
+        let (mut out, sockets, _) = self.outward(beside);
         match sockets.begin_send(socket, sending) {
             Ok(key) => udp::send_on(&mut out, sockets, key),
             Err(ended) => Some(ended),
@@ -192,7 +264,7 @@ impl Net {
         if blocked == 0 || beside.is_broken() {
             return;
         }
-        let (mut out, sockets) = self.outward(beside);
+        let (mut out, sockets, _) = self.outward(beside);
         for _ in 0..blocked {
             // reason: nobody else takes them off.
             let key = sockets.unblock().expect("as many wait as were counted");
@@ -227,14 +299,14 @@ impl Net {
         // What has something to do has not for this time any more, once it was done.
         for _ in 0..self.interfaces.len() {
             let Some(interface) = self.interfaces.next_due(now) else { break };
-            let (mut out, _) = self.outward(beside);
+            let (mut out, _, mut translation) = self.outward(beside);
             let mut lost = Vec::new();
             while let Some(ip) = out.interfaces[interface].neighbours_mut().next_due(now, &mut lost) {
                 out.ask(interface, ip);
             }
             out.tally.drop_many(Drop::Neighbour, lost.len() as u64);
             // Of a packet the first frame says whose it is.
-            Frame::packets(&lost).for_each(|packet| forwarding::tell_lost(&mut out, &packet[0]));
+            Frame::packets(&lost).for_each(|packet| forwarding::tell_lost(&mut out, translation.as_deref_mut(), &packet[0]));
             reports::answer_query(&mut out, interface);
             if let Some(said) = out.interfaces[interface].take_advertisement(now) {
                 out.advertise_router(interface, said);
@@ -269,6 +341,10 @@ impl Net {
             if interface.takes_coming_up() {
                 reports::report_groups(&mut self.outward(beside).0, number, true);
             }
+        }
+        while !beside.is_broken() && beside.has_room_for_records() {
+            let Some(line) = self.forwarding.judging_mut().take_line() else { break };
+            beside.tell(std::iter::once(line));
         }
         if has_news {
             beside.tally.note();

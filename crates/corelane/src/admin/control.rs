@@ -161,6 +161,11 @@ pub(crate) fn is_of_packets(request: &str) -> bool {
     request.split(' ').next() == Some(PACKETS)
 }
 
+/// Whether a request is for the gateway.
+pub(crate) fn is_of_gateway(request: &str) -> bool {
+    request.split(' ').next() == Some(control_client::GATEWAY)
+}
+
 /// Whether a request changes something, rather than asks.
 pub(crate) fn changes(request: &str) -> bool {
     request != HASHER && request != "table"

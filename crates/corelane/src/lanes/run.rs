@@ -4,14 +4,16 @@ use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::asked::{self, ControlSocket};
 use crate::lanes::beside::{Beside, Opened};
-use crate::lanes::builder::{Declared, Lanes, Served};
-use crate::lanes::claims::{claim_places, refused_at};
+use crate::lanes::builder::{Declared, Lanes};
+use crate::lanes::claims::claim_places;
 use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter};
-use crate::lanes::frames::{self, Homeward, LaneFrames, Packets, Placing};
+use crate::lanes::frames::{self, LaneFrames, Placing};
 use crate::lanes::handed;
+use crate::lanes::lane_start::LaneStart;
 use crate::lanes::live::LiveLimits;
+use crate::lanes::live_gateway::{self, LiveGateway};
 use crate::lanes::moves::Moves;
 use crate::lanes::needs;
 use crate::lanes::others::{self, Others};
@@ -22,20 +24,17 @@ use crate::lanes::plan;
 use crate::lanes::receiving::{self, UserFraction};
 use crate::lanes::stalls::Stalls;
 use crate::lanes::take_over::{Giver, Passage, Taken};
-use crate::lanes::unbroken::unbroken;
 use crate::lanes::url::Url;
 use corelane_drivers::{Crossing, EpollDriver, EventBell, Probes, UringDriver};
-use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Order, Report, Tell, Works};
+use corelane_lane::{Control, Ear, LaneSettings, Order, Tell};
 use corelane_os::claim::claim;
-use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
+use corelane_os::report;
+use corelane_os::runner::{LaneThread, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
-use corelane_os::{passing, report, sockets};
-use corelane_rss::Transport;
-use corelane_seam::parcel::AbroadLimits;
-use corelane_seam::{Address, Arena, Driver, Reason, Record, Tuning, Unix};
+use corelane_seam::{Address, Reason, Record, Tuning, Unix};
 use corelane_steer::{Server, Steered, Topology};
-use corelane_svc::{Exchange, Services, Sharing, Steer};
-use corelane_watch::{ConnectionRows, Declaration, LaneRow, PacketsRow, Page, Reader, ServiceRow};
+use corelane_svc::{Exchange, Sharing, Steer};
+use corelane_watch::{Declaration, Page, Reader};
 use std::any::Any;
 use std::cell::Cell;
 use std::io;
@@ -73,6 +72,10 @@ pub struct Running {
     stalls: Option<Stalls>,
     /// How the kernel receives beside the lanes, if it is told.
     receiving: Option<UserFraction>,
+    /// The gateway that lanes are, if they are one.
+    gateway: Option<LiveGateway>,
+    /// Its ports, in words.
+    ports: Vec<String>,
     /// What services have outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
     /// The process that this one takes over from, until it is decided which of them serves; dropped before that, that one serves on.
@@ -85,40 +88,6 @@ pub struct Running {
     others: Others,
     /// What services count of their own.
     counted: Vec<(String, &'static [Declaration])>,
-}
-
-/// Everything that one lane's thread is given.
-struct LaneStart {
-    lane: usize,
-    cpu: Option<usize>,
-    control: Arc<Control>,
-    steered: Arc<Steered>,
-    exchange: Exchange,
-    ear: Ear<Steer>,
-    row: LaneRow,
-    rows: Vec<ServiceRow>,
-    packets: PacketsRow,
-    connections: ConnectionRows,
-    served: Vec<Served>,
-    places: Vec<Place>,
-    settings: LaneSettings,
-    tuning: Tuning,
-    parcels: AbroadLimits,
-    connections_max: u32,
-    /// Descriptors that the process may have open, in each table.
-    descriptors: u64,
-    sharing: Sharing,
-    own_descriptors: bool,
-    bell: Arc<EventBell>,
-    crossing: Arc<Crossing>,
-    /// Its port, if lanes have the frames of an interface.
-    frames: Option<LaneFrames>,
-    /// The sockets that another process has handed over, of all lanes, by their numbers in the process's table.
-    given: Vec<(usize, Address, i32)>,
-    /// Its own of them.
-    own: Vec<(Address, OwnedFd)>,
-    /// Listeners that are no lane's, by their numbers in the process's table.
-    foreign: Vec<i32>,
 }
 
 /// Whether the URL's first address can be listened on now; false for a Unix socket's.
@@ -178,7 +147,7 @@ fn leaves_a_port_open(lanes: &Lanes) -> bool {
 
 // tidy: long because what a program is made of is made in one order
 fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
-    if lanes.services.is_empty() {
+    if lanes.services.is_empty() && lanes.wires.is_empty() {
         return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
     let descriptors = raise_descriptor_limit();
@@ -188,7 +157,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let mut listeners =
         others::of_manager(lanes).map_err(|error| Error::System { what: "taking what was handed over", error })?;
     listeners.extend(taken.as_mut().map(Taken::take_listeners).unwrap_or_default());
-    lanes.packet.as_ref().map_or(Ok(()), frames::refuse_shared_addresses)?;
+    frames::refuse_shared_addresses(&lanes.wires)?;
     let (places, names) = claim_places(lanes, &mut taken)?;
     let planned = planned(lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
@@ -202,11 +171,13 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let steered = steer(lanes, &server(lanes, &places, cpus.len()), &mut taken, tell.clone())?;
     notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
     notes.extend(handed::note(&places, cpus.len()).into_iter().chain(needs::note_of_loopback(&places)));
-    let open = |port| {
-        frames::open(port, &control, &lanes.steering, settings.channel_messages, (chosen.kind, lanes.receiving.user_fraction()))
-    };
-    let ports = lanes.packet.as_ref().map(open).transpose()?;
-    let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
+    let driver_and_part = (chosen.kind, lanes.receiving.user_fraction());
+    let ruling = live_gateway::ruling(&lanes.wires)?;
+    let ruled = || (&lanes.wires, ruling.as_ref().map(|ruling| ruling.set()));
+    let open = || frames::open(ruled(), &control, &lanes.steering, settings.channel_messages, driver_and_part);
+    let ports = (!lanes.wires.is_empty()).then(open).transpose()?;
+    let (ports, packets, told) =
+        ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(Arc::new(placing)), told));
     notes.extend(told);
     let page = make_page(lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     tell_of_table(&page, &steered);
@@ -216,7 +187,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let waiter = waiter(&control)?;
     let passage = Passage::new().map_err(|error| Error::System { what: "joining the lanes' tables (socketpair)", error })?;
     let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
-    let offers = lanes.packet.as_ref().zip(packets.as_ref()).map(|(port, placing)| placing.offer(port)).transpose()?;
+    let offers = packets.as_ref().map(|placing| placing.offer(&lanes.wires)).transpose()?;
     let beside = offers.flatten().into_iter().collect();
     let exchange = Exchange::new(&control, settings.channel_messages, waiter.ends().wake().clone());
     let moves = Moves::new(tell.clone());
@@ -244,6 +215,8 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         passage,
         stalls: None,
         receiving: None,
+        gateway: None,
+        ports: lanes.wires.described(),
         beside,
         taken: None,
         taken_over: None,
@@ -257,6 +230,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
     running.watch_for_stalls(lanes)?;
     running.govern_receiving(lanes)?;
+    running.gateway = LiveGateway::new(lanes, ruling, packets.as_ref());
     let mut running = running.with_socket(lanes, packets).with_beside(lanes);
     running.taken = taken;
     Ok(running)
@@ -346,10 +320,11 @@ impl Running {
     }
 
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
-    fn with_socket(mut self, lanes: &Lanes, packets: Option<Placing>) -> Self {
-        let page = self.page.path().filter(|_| !self.places.is_empty());
+    fn with_socket(mut self, lanes: &Lanes, packets: Option<Arc<Placing>>) -> Self {
+        let page = self.page.path().filter(|_| !self.places.is_empty() || packets.is_some());
+        let told = (packets, self.gateway.clone());
         let opened =
-            page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), packets, self.receiving.clone()));
+            page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), told, self.receiving.clone()));
         match opened.transpose() {
             Err(error) => {
                 self.note(Degraded::NoControl.note(format_args!("nobody can change the table from outside: {error}")));
@@ -381,6 +356,17 @@ impl Running {
     #[cfg(feature = "packets")]
     pub fn user_fraction(&self) -> Option<UserFraction> {
         self.receiving.clone()
+    }
+
+    /// What a gateway has at each of its ports, in words; nothing where lanes are none.
+    pub fn ports(&self) -> &[String] {
+        &self.ports
+    }
+
+    /// The gateway that lanes are, for those who have its file read again; none where they are none.
+    #[cfg(feature = "packets")]
+    pub fn gateway(&self) -> Option<LiveGateway> {
+        self.gateway.clone()
     }
 
     fn giver(&self, lanes: &Lanes, page: &Path) -> Giver {
@@ -620,154 +606,9 @@ fn opened<'a>(lanes: &'a Lanes, entry: &str, place: &'a Place) -> Option<Opened<
     (*name == entry).then_some(Opened { place, chosen })
 }
 
-/// Makes a lane's driver on its thread, in its descriptor table.
-type MakeDriver<D> = fn(Arena, Tuning, Arc<EventBell>, Arc<Crossing>) -> Result<D, corelane_drivers::Error>;
-
-impl LaneStart {
-    /// The life of a lane's thread. The error is the panic that ended it.
-    fn run<D: Driver>(mut self, lives: &Lives, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
-        let number = self.lane;
-        // Every lane has its descriptor table before any listens: a table is a copy of another.
-        let Some((driver, arena)) = lives.at_gate(number, 1, self.make_driver(pinned, make)) else { return Ok(()) };
-        match self.frames.take() {
-            None => self.live(lives, |start| start.into_lane(driver, arena, None)),
-            Some(frames) => self.live(lives, |start| {
-                let (stack, packets, homeward) = frames.put_on(driver, &arena, start.tuning)?;
-                start.into_lane(stack, arena, Some((packets, homeward)))
-            }),
-        }
-    }
-
-    /// The life of a lane from when it is built on.
-    fn live<D: Driver>(self, lives: &Lives, build: impl FnOnce(Self) -> Result<Lane<D>, Error>) -> Result<(), String> {
-        let number = self.lane;
-        // The user's own code builds the services; its panic is the user's.
-        let built = unbroken(|| build(self)).unwrap_or(Err(Error::Build { lane: number }));
-        let Some(mut lane) = lives.at_gate(number, 2, built) else { return Ok(()) };
-        let lived = unbroken(|| lane.run());
-        // By itself: a panic while another unwinds would end the process without a word.
-        let ended = unbroken(|| drop(lane));
-        lived.and(ended)
-    }
-
-    fn make_driver<D: Driver>(&mut self, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(D, Arena), Error> {
-        pinned.map_err(|error| Error::System { what: "binding a lane to its CPU (sched_setaffinity)", error })?;
-        if self.own_descriptors
-            && let Err(error) = own_descriptors()
-        {
-            let lane = self.lane;
-            let words = format_args!("no descriptor table of its own ({error}): it shares the limit with the others");
-            report::line(Degraded::SharedDescriptors.note(words).of_lane(lane));
-            self.own_descriptors = false;
-        }
-        self.take_given()?;
-        if !self.own_descriptors {
-            self.descriptors /= self.control.lanes() as u64;
-        }
-        let arena = Arena::new(self.settings.memory_bytes)?;
-        let made = make(arena.clone(), self.tuning, self.bell.clone(), self.crossing.clone());
-        let driver = made.map_err(|error| Error::Driver(error.to_string()))?;
-        Ok((driver, arena))
-    }
-
-    /// Takes its own of the sockets that were handed over; the copies of all in its own table go, so that a socket that it closes is closed.
-    fn take_given(&mut self) -> Result<(), Error> {
-        if self.own_descriptors {
-            self.foreign.drain(..).for_each(passing::close_copy);
-        }
-        for (lane, address, number) in std::mem::take(&mut self.given) {
-            assert!(lane < self.control.lanes(), "there are as many lanes as there were sockets for");
-            if lane == self.lane {
-                let own = sockets::duplicate(number);
-                let own = own.map_err(|fault| Error::Listen { url: address.to_string(), fault, holder: None })?;
-                self.own.push((address, own));
-            }
-            if self.own_descriptors {
-                passing::close_copy(number);
-            }
-        }
-        Ok(())
-    }
-
-    fn into_lane<D: Driver>(
-        mut self,
-        mut driver: D,
-        arena: Arena,
-        beside: Option<(Packets, Homeward)>,
-    ) -> Result<Lane<D>, Error> {
-        let mut services = Services::new(self.connections_max);
-        services.descriptors(self.descriptors);
-        services.set_exchange(self.lane, self.exchange);
-        services.set_ear(self.ear);
-        services.set_connection_rows(self.connections);
-        self.steered.equip(&mut services, self.lane, self.cpu);
-        assert!(self.served.len() == self.rows.len(), "each service has its row");
-        for (served, row) in self.served.iter().zip(self.rows) {
-            (served.add)(self.lane, &mut services, served.limits, row);
-        }
-        let number = self.lane;
-        for (address, socket) in self.own.drain(..) {
-            driver.give(&address, socket);
-        }
-        for place in self.places.iter().filter(|place| place.is_for(number)) {
-            assert!(place.served < self.served.len(), "a place is a service's");
-            let service = place.served as u16;
-            if let Some(named) = place.named {
-                driver.lend(&place.address, named, place.outlives);
-            }
-            let listened = match place.transport {
-                Transport::Tcp => services.listen(&mut driver, service, place.address.clone(), self.sharing),
-                Transport::Udp => services.bind(&mut driver, service, place.address.clone(), self.sharing),
-            };
-            listened.map_err(|error| match error {
-                corelane_svc::Error::Listen { fault, .. } => refused_at(&[], &place.url, &place.address, fault),
-                error => Error::Service(error),
-            })?;
-        }
-        let works = works_of(services, beside, (&arena, self.parcels), self.packets);
-        let kit = Kit::new(self.lane, &self.control, arena, self.row, &self.settings, Box::new(StandardError));
-        Ok(Lane::new(driver, works, kit, self.control, self.settings))
-    }
-}
-
-/// The works of a lane: its services, its packets if it has any, and behind both what brings home the memory that they lend to other lanes, if they do.
-fn works_of(
-    services: Services,
-    packets: Option<(Packets, Homeward)>,
-    (arena, parcels): (&Arena, AbroadLimits),
-    row: PacketsRow,
-) -> Works {
-    let (packets, homeward) = packets.unzip();
-    let (post, channels) = homeward.unzip();
-    let post = post.unwrap_or_default();
-    // Frames and other memory go home the same way.
-    let own = services.open_abroad(arena, parcels, &post);
-    let mut works = Works::of(services);
-    if let Some(packets) = packets {
-        works = frames::join(works, packets, row);
-    }
-    match channels.or(own) {
-        Some(channels) => works.and(Homing::new(post, channels)),
-        None => works,
-    }
-}
-
 /// The lanes' doorbells, before any lane takes a descriptor table of its own: the others ring them by number.
 fn make_bells(lanes: usize) -> Result<Vec<Arc<EventBell>>, Error> {
     (0..lanes).map(|_| EventBell::shared().map_err(|error| Error::Driver(error.to_string()))).collect()
-}
-
-/// The lane's lines on standard error, which wait for nobody.
-struct StandardError;
-
-impl Report for StandardError {
-    fn line(&mut self, record: Record) {
-        report::line(record);
-    }
-
-    fn dropped(&self) -> u64 {
-        report::lost()
-    }
 }
 
 fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::LanePlan), Error> {
@@ -785,13 +626,13 @@ fn waiter(control: &Arc<Control>) -> Result<Waiter, Error> {
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
     // What comes as frames finds its lane by the card, and by the lanes themselves.
     let is_steered = |place: &&Place| {
-        let is_ours = |ip| lanes.packet.as_ref().is_some_and(|port| port.has(ip));
+        let is_ours = |ip| lanes.wires.device_of(ip).is_some();
         !place.address.ip().is_some_and(is_ours)
     };
     let flows_to =
         |place: &Place| Some(corelane_svc::TransportAddress { transport: place.transport, address: place.address.inet()? });
     // One socket of all lanes has no lane.
     let places = places.iter().filter(|place| place.named.is_none()).filter(is_steered).filter_map(flows_to);
-    let over_frames = lanes.packet.is_some();
+    let over_frames = !lanes.wires.is_empty();
     Server { places: places.collect(), lanes: count, over_frames, joins: lanes.join }
 }

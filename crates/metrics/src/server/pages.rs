@@ -3,7 +3,7 @@
 use super::clients::{Client, Clients, STREAMS_MAX};
 use super::names::{Asked, Names};
 use crate::dashboard::{Dashboard, PAGE, POLICY};
-use crate::families::{Families, Meanings};
+use crate::families::{Families, Meanings, Telling};
 use crate::graphs::{self, Span};
 use crate::health::{self, Health};
 use crate::text::Format;
@@ -47,6 +47,7 @@ pub(super) struct Pages {
     reader: Reader,
     names: Names,
     meanings: Meanings,
+    more: Telling,
     clients: Arc<Clients>,
     /// In each format, by its number.
     metrics: Mutex<[Option<(Instant, Bytes)>; 2]>,
@@ -58,9 +59,15 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub fn new(reader: Reader, names: Names, meanings: Meanings, clients: Arc<Clients>, graphs: Option<PathBuf>) -> Self {
+    pub fn new(
+        reader: Reader,
+        names: Names,
+        (meanings, more): (Meanings, Telling),
+        clients: Arc<Clients>,
+        graphs: Option<PathBuf>,
+    ) -> Self {
         let (metrics, dashboard, spans, streams) = Default::default();
-        Self { reader, names, meanings, clients, metrics, dashboard, graphs, spans, streams }
+        Self { reader, names, meanings, more, clients, metrics, dashboard, graphs, spans, streams }
     }
 
     /// Takes a look, and tells the streams.
@@ -167,6 +174,7 @@ impl Pages {
             snapshot: self.snapshot(),
             meanings: self.meanings.clone(),
             displaced: self.clients.displaced(),
+            more: (self.more)(),
         }));
         *last = Some((Instant::now(), text.clone()));
         text
@@ -220,7 +228,13 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let clients = Arc::new(Clients::default());
-            let pages = Pages::new(Reader::of(&page).unwrap(), Names::default(), Meanings::default(), clients.clone(), None);
+            let pages = Pages::new(
+                Reader::of(&page).unwrap(),
+                Names::default(),
+                (Meanings::default(), Box::new(Vec::new)),
+                clients.clone(),
+                None,
+            );
             pages.look();
             let (mut bodies, mut admitted) = (Vec::new(), Vec::new());
             for _ in 0..2 {

@@ -54,8 +54,10 @@ pub(crate) enum Wrong {
     /// There is no way to the network, or nobody there has the address.
     Network,
     Host,
-    /// Somebody has forbidden it.
-    Prohibited,
+    /// Rules refuse it, with that code of what cannot be reached.
+    Refused {
+        code: u8,
+    },
 }
 
 /// No socket has the port that a datagram is for.
@@ -65,23 +67,29 @@ pub(crate) fn no_such_port(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) {
 
 /// A segment of TCP came, which nobody listens for: its sender is told at once (RFC 9293, section 3.10.7.1), within the bound of errors.
 pub(crate) fn no_such_connection(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) {
+    reset(out, (packet, ip), (&packet.first, ip));
+}
+
+/// The same of a segment whose addresses were translated here; behind it stands as its sender knows it, the header of the transport among that.
+pub(crate) fn reset(out: &mut Outward<'_>, (packet, ip): (&Packet, &Ip), (known, of_known): (&[u8], &Ip)) {
     let Some(segment) = packet.transport(ip).next() else { return };
-    let Some(reset) = tcp::View::new(segment).ok().and_then(|view| reset_of(&view, ip.length)) else { return };
+    let view = known.get(of_known.head..).and_then(|known| tcp::View::new(known).ok());
+    let Some(reset) = view.and_then(|view| reset_of(&view, ip.length)) else { return };
     let stands = segment.get(TCP_CHECKSUM..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_be_bytes);
     if ip.destination.is_multicast()
         || !stands.is_some_and(|stands| has_right_sum(packet, ip, stands, out.leaves_sums(packet.interface), out.tally))
     {
         return;
     }
-    if !out.bounds.errors.take(out.now, ip.source) {
+    if !out.bounds.errors.take(out.now, of_known.source) {
         out.tally.errors_limited += 1;
         return;
     }
-    let back = Ip { source: ip.destination, destination: ip.source, ..*ip };
+    let back = Ip { source: of_known.destination, destination: of_known.source, ..*of_known };
     let mut bytes = [0; tcp::Header::BYTES];
     let written = reset.emit(&back.addresses(), &[], &mut Writer::new(&mut bytes));
     assert!(written.is_ok(), "a header without options has so many bytes: {written:?}");
-    send(out, ip, &bytes, IpProtocol::TCP);
+    send(out, of_known, &bytes, IpProtocol::TCP);
 }
 
 /// Nobody knows the protocol of a packet.
@@ -222,7 +230,7 @@ fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<()
             Wrong::TooBig { most } => icmp::Message::TooBig { most: most.min(u16::MAX.into()) as u16, packet },
             Wrong::Network => icmp::Message::Unreachable { code: Code::new(0)?, packet },
             Wrong::Host => icmp::Message::Unreachable { code: Code::new(1)?, packet },
-            Wrong::Prohibited => icmp::Message::Unreachable { code: Code::new(13)?, packet },
+            Wrong::Refused { code } => icmp::Message::Unreachable { code: Code::new(code)?, packet },
         };
         return message.emit(to);
     }
@@ -237,7 +245,7 @@ fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<()
         Wrong::TooBig { most } => icmpv6::Message::TooBig { most: most as u32, packet },
         Wrong::Network => icmpv6::Message::Unreachable { code: Code::new(0)?, packet },
         Wrong::Host => icmpv6::Message::Unreachable { code: Code::new(3)?, packet },
-        Wrong::Prohibited => icmpv6::Message::Unreachable { code: Code::new(1)?, packet },
+        Wrong::Refused { code } => icmpv6::Message::Unreachable { code: Code::new(code)?, packet },
     };
     message.emit(&ip.addresses(), to)
 }
