@@ -1,7 +1,7 @@
 //! The thread that asks and keeps.
 
 use corelane::admin::reports::{Level, Record};
-use corelane_graphs::{Name, Reading, Store};
+use corelane_graphs::{Name, Reading, SERIES_MAX, Store};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -79,20 +79,26 @@ struct Keeper {
 
 impl Keeper {
     fn keep(&mut self, looked: &Looked, now: Duration) {
-        if let Err(why) = self.try_keep(looked, now) {
-            self.store = None;
-            if self.said.as_ref() != Some(&why) {
-                let words = format!(
-                    "graphs: {}: {why}; remedy: until it is mended nothing is kept, and it is tried again",
-                    self.path.display()
-                );
-                corelane::admin::reports::line(Record::new(Level::Warn, words).of_program());
-                self.said = Some(why);
+        let said = match self.try_keep(looked, now) {
+            Ok(0) => None,
+            Ok(refused) => Some(format!(
+                "{refused} series have no room today: {SERIES_MAX} are kept, and those that are gone make room tomorrow; remedy: fewer rules or interfaces"
+            )),
+            Err(why) => {
+                self.store = None;
+                Some(format!("{why}; remedy: until it is mended nothing is kept, and it is tried again"))
             }
+        };
+        let is_new = self.said != said;
+        self.said = said;
+        if let Some(words) = self.said.as_ref().filter(|_| is_new) {
+            let words = format!("graphs: {}: {words}", self.path.display());
+            corelane::admin::reports::line(Record::new(Level::Warn, words).of_program());
         }
     }
 
-    fn try_keep(&mut self, looked: &Looked, now: Duration) -> Result<(), String> {
+    /// Returns how many series have no room.
+    fn try_keep(&mut self, looked: &Looked, now: Duration) -> Result<usize, String> {
         let store = match &mut self.store {
             Some(store) => store,
             none => none.insert(open(&self.path)?),
@@ -102,8 +108,7 @@ impl Keeper {
             store.note(now.as_secs(), change).map_err(words)?;
         }
         store.record(now.as_millis() as u64, &looked.readings).map_err(words)?;
-        self.said = None;
-        Ok(())
+        Ok(store.refused())
     }
 }
 
@@ -140,7 +145,8 @@ mod tests {
             first.keep(&looked(turn * 100), Duration::from_secs(NOW + turn * 10));
             second.keep(&looked(0), Duration::from_secs(NOW + turn * 10));
         }
-        assert_eq!((first.said, second.said.as_deref()), (None, Some("another process keeps its graphs there")));
+        assert_eq!(first.said, None);
+        assert!(second.said.as_ref().is_some_and(|why| why.starts_with("another process keeps its graphs there")));
         drop(first.store);
         for turn in 3..5 {
             second.keep(&looked(turn * 300), Duration::from_secs(NOW + turn * 10));
