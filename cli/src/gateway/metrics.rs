@@ -1,6 +1,6 @@
 //! What metrics tell of a gateway, beside the counters of its lanes.
 
-use corelane::admin::gateway::{InterfaceRow, RuleRow, SHOWN_MAX, Shown, Translated};
+use corelane::admin::gateway::{InterfaceRow, RuleRow, Shown, Translated};
 use corelane::admin::watch::Kind;
 use corelane::lanes::LiveGateway;
 use corelane_metrics::{Family, Labels, More};
@@ -20,7 +20,7 @@ const FAMILIES: &[Told] = &[
         "Packets that were forwarded at an interface (labels `interface`; `direction`, in or out).",
         |shown| of_interfaces(shown, |row| (row.packets_in, row.packets_out)),
     ),
-    ("interface_bytes", Kind::Counter, "bytes", "Bytes of these, without the link's headers.", |shown| {
+    ("interface", Kind::Counter, "bytes", "Bytes of these, without the link's headers.", |shown| {
         of_interfaces(shown, |row| (row.bytes_in, row.bytes_out))
     }),
     (
@@ -37,7 +37,7 @@ const FAMILIES: &[Told] = &[
         "Packets that rules of a number have matched (labels `rule`, its number, and `comment`, that of the first of them that has one).",
         |shown| of_rules(shown, |row| row.packets),
     ),
-    ("rule_bytes", Kind::Counter, "bytes", "Bytes of these, from the IP header on.", |shown| of_rules(shown, |row| row.bytes)),
+    ("rule", Kind::Counter, "bytes", "Bytes of these, from the IP header on.", |shown| of_rules(shown, |row| row.bytes)),
     ("rules", Kind::Gauge, "rules", "Rules, those that are switched off too.", |shown| one(shown.totals.rules)),
     ("routes", Kind::Gauge, "routes", "Routes, without the gateway's own networks.", |shown| one(shown.totals.routes)),
     ("states", Kind::Gauge, "states", "States of flows that rules keep.", |shown| one(shown.totals.states)),
@@ -76,8 +76,9 @@ fn of(shown: &Shown) -> More {
 }
 
 /// The names, with a title.
+#[cfg(test)]
 pub fn documented() -> (&'static str, Vec<Family>) {
-    assert_eq!(SHOWN_MAX, 1_000, "the title says how many are told");
+    assert_eq!(corelane::admin::gateway::SHOWN_MAX, 1_000, "the title says how many are told");
     (
         "A gateway, all lanes together; of rules and interfaces the first 1,000 are told",
         FAMILIES.iter().filter_map(family).collect(),

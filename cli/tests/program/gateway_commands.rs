@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::gateway::{ended, start, stations};
+use crate::metrics::get;
 use crate::packet::ends;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -45,8 +46,9 @@ print(sent)
 fn a_gateway_is_shown_and_changed_by_command(driver: Driver) {
     let test = "gateway_commands::a_gateway_is_shown_and_changed_by_command";
     let folder = Scratch::new();
-    let Some(server) = start(driver, test, &folder, "", &[]) else { return };
+    let Some(server) = start(driver, test, &folder, "", &["--metrics", "127.0.0.1:0"]) else { return };
     let sent: u64 = ended(stations(&server, TEN)).parse().unwrap();
+    metrics_tell_it(&server, sent);
     rules_are_shown_and_changed(&server, sent);
     sets_and_tables_are_changed(&server);
     scripts_are_carried_out_whole(&server, &folder);
@@ -55,6 +57,21 @@ fn a_gateway_is_shown_and_changed_by_command(driver: Driver) {
     traffic_is_shown(&server, sent);
     ends(server);
     no_gateway_is_told_so(driver, test);
+}
+
+fn metrics_tell_it(server: &Server, sent: u64) {
+    let address = server.urls.last().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
+    let text = in_network_of(server.pid(), || get(address, "/metrics"));
+    for line in [
+        &format!("corelane_gateway_rule_packets_total{{rule=\"100\",comment=\"\"}} {sent}"),
+        "corelane_gateway_interface_packets_total{interface=\"outside\",direction=\"in\"} 0",
+        "corelane_gateway_rules 3",
+        "corelane_gateway_routes 1",
+        "corelane_gateway_nat_sessions 0",
+        "# TYPE corelane_gateway_rule_bytes_total counter",
+    ] {
+        assert!(text.lines().any(|told| told == line), "{line}: {text}");
+    }
 }
 
 fn rules_are_shown_and_changed(server: &Server, sent: u64) {
@@ -162,7 +179,7 @@ fn routes_are_changed(server: &Server, folder: &Scratch) {
     std::fs::write(&file, "# ours\n10.8.0.0/16 via 10.0.10.77\n10.7.0.0/16 via 172.16.0.1\n").unwrap();
     let file = file.to_str().unwrap();
     for (arguments, words) in [
-        (&["route", "import", file][..], "routes: line 3: router 172.16.0.1 "),
+        (&["route", "import", file][..], "routes: line 3: the router 172.16.0.1 is in no network"),
         (&["route", "add", "10.0.10.0/24", "via", "192.0.2.1"], "10.0.10.0/24 is a network of the gateway's own"),
         (&["route", "add", "10.8.1.0/16", "via", "192.0.2.1"], "write 10.8.0.0/16"),
         (&["route", "delete", "10.9.0.0/16"], "there is no route 10.9.0.0/16"),
@@ -206,8 +223,9 @@ fn no_gateway_is_told_so(driver: Driver, test: &str) {
     ends(plain);
 }
 
-/// Datagrams from station to station, in trains of which all have to come before the next goes.
+/// Datagrams from station to station until a file is there, in trains of which all have to come before the next goes.
 const TRAFFIC: &str = r#"
+import os
 sent = 0
 came = []
 while not came:
@@ -217,7 +235,7 @@ while not came:
 while heard(0.2):
     pass
 print("begun", flush=True)
-for train in range(300):
+while not os.path.exists(END):
     for _ in range(16):
         put("a", b"\x08\x00", datagram(stations["a"][2], stations["b"][2], (7, 9), b"%d" % sent))
         sent += 1
@@ -229,32 +247,34 @@ for train in range(300):
 print(sent)
 "#;
 
+/// So often all of it changes.
+const ROUNDS: usize = 3;
+
 fn a_thousand_rules_and_ten_thousand_routes_change_under_traffic(driver: Driver) {
     let test = "gateway_commands::a_thousand_rules_and_ten_thousand_routes_change_under_traffic";
     let folder = Scratch::new();
     let Some(server) = start(driver, test, &folder, "", &[]) else { return };
-    let mut traffic = stations(&server, TRAFFIC);
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (script, there, gone, end) = (path("rules.sh"), path("there"), path("gone"), path("end"));
+    let mut traffic = stations(&server, &format!("END = {end:?}\n{TRAFFIC}"));
     let mut lines = BufReader::new(traffic.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "begun");
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (script, there, gone) = (path("rules.sh"), path("there"), path("gone"));
     let networks = || (0..10_000).map(|number| format!("10.{}.{}.0/24", 100 + number / 256, number % 256));
     std::fs::write(&there, networks().map(|network| format!("{network} via 192.0.2.1\n")).collect::<String>()).unwrap();
     std::fs::write(&gone, networks().map(|network| format!("delete {network}\n")).collect::<String>()).unwrap();
-    let mut rounds = 0;
-    while traffic.try_wait().unwrap().is_none() {
-        let delete = if rounds > 0 { "ipfw -q delete 1000-1999\n" } else { "" };
-        let rules = (0..1_000)
-            .map(|number| format!("ipfw -q add {} count udp from any to any {}\n", 1_000 + number, rounds * 7 + number));
+    for round in 0..ROUNDS {
+        let delete = if round > 0 { "ipfw -q delete 1000-1999\n" } else { "" };
+        let rules =
+            (0..1_000).map(|number| format!("ipfw -q add {} count udp from any to any {}\n", 1_000 + number, round * 7 + number));
         std::fs::write(&script, rules.fold(delete.to_owned(), |all, rule| all + &rule)).unwrap();
         assert!(asked(&server, &["import", &script]).ends_with("1000 rules added, 1003 in all"));
         assert_eq!(asked(&server, &["route", "import", &there]), "10000 added, 10001 routes in all");
         assert_eq!(asked(&server, &["route", "import", &gone]), "10000 deleted, 1 routes in all");
-        rounds += 1;
     }
+    std::fs::write(&end, "").unwrap();
     let said: Vec<String> = lines.map(Result::unwrap).collect();
     let sent = said.first().and_then(|sent| sent.parse::<u64>().ok());
-    assert!(rounds > 1 && sent.is_some(), "{said:?} after {rounds} rounds; {:?}", traffic.wait_with_output());
+    assert!(sent.is_some(), "{said:?}; {:?}", traffic.wait_with_output());
     let rows = json_of(&server, &["show"]);
     assert_eq!((rows[0]["packets"].as_u64(), rows.as_array().unwrap().len()), (sent, 1_003), "no count is lost");
     ends(server);

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
-fn get(address: SocketAddr, path: &str) -> String {
+pub fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = connect(address);
     write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();

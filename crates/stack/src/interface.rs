@@ -109,7 +109,7 @@ impl Interface {
         let has_v6 = made.own_v6().next().is_some();
         let least = if has_v6 { V6_BYTES_LEAST + ethernet::Header::BYTES } else { FRAME_BYTES_LEAST };
         if made.packet_bytes < least {
-            return Err(Error::Frames { interface: made.name, got: made.link_bytes, least });
+            return Err(Error::Frames { interface: settings.device().into(), got: made.link_bytes, least });
         }
         Ok(made)
     }

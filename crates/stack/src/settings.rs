@@ -100,6 +100,8 @@ pub struct NatSettings {
 pub struct InterfaceSettings {
     /// Its name, as the operator is told it.
     pub name: Box<str>,
+    /// The name of its port, as the operator is told of that; empty: that of the port's interface without tags.
+    pub device: Box<str>,
     /// The number of its port, from 0.
     pub port: usize,
     /// The VLAN tags of its frames. One interface of each port has none, and is the first; it may be without addresses.
@@ -123,6 +125,13 @@ pub struct InterfaceSettings {
     /// Neighbours that are known at most, and askers that are remembered; none: [`KNOWN_MAX`](crate::KNOWN_MAX) and [`MET_MAX`](crate::MET_MAX). Each takes some 300 bytes on each
     /// lane while he is there.
     pub neighbours_max: Option<usize>,
+}
+
+impl InterfaceSettings {
+    /// The name of its port, as far as it says that.
+    pub(crate) fn device(&self) -> &str {
+        if self.device.is_empty() { &self.name } else { &self.device }
+    }
 }
 
 /// What an interface says of itself as a router of IPv6.
@@ -488,9 +497,9 @@ impl Settings {
         self
     }
 
-    /// The names of the ports, in their order: those of their interfaces without tags.
+    /// The names of the ports, in their order.
     pub(crate) fn port_names(&self) -> impl Iterator<Item = &str> {
-        self.interfaces.iter().filter(|one| one.tags == Tags::None).map(|one| &*one.name)
+        self.interfaces.iter().filter(|one| one.tags == Tags::None).map(InterfaceSettings::device)
     }
 
     /// Whether each interface has a port, and tags of its own.

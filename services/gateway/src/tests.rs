@@ -155,6 +155,7 @@ fn what_cannot_be_is_told_with_its_place_and_the_remedy() {
         ("\"10.0.20.1/24\"", "\"10.0.10.1/24\"", "20:14", "10.0.10.1 is given to two interfaces"),
         (", \"fe80::1/64\"", ", \"10.0.10.1/24\"", "10:30", "10.0.10.1 stands there twice"),
         (", \"fe80::1/64\"", "", "7:1", "users10 cannot say that it is a router"),
+        ("mtu = 1400", "mtu = 1279", "7:1", "an MTU of 1279 is too short for IPv6"),
         ("mtu = 1400", "mtu = 67", "11:7", "67 is out of range: write a number of bytes from 68 to 65535"),
         (
             "\"loose\"",

@@ -6,7 +6,6 @@
 //! Each function has the errors of [`ControlError`]; [`ControlError::Refused`] has the words of the process, which may be no gateway.
 
 mod lanes;
-mod looks;
 mod routes;
 mod ruling;
 mod words;
@@ -20,8 +19,7 @@ use words::{Page, Request, json};
 
 #[allow(unused_imports)] // for the programs of ports that count as well
 pub(crate) use lanes::Counting;
-pub(crate) use lanes::InForce;
-pub(crate) use looks::Glances;
+pub(crate) use lanes::{Counted, Found, InForce, Lanes, Seen, Sighted, add_row, add_totals};
 pub(crate) use ruling::Ruling;
 pub use words::{
     Changed, InterfaceRow, KeyRow, RouteRow, RoutesChanged, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Translated, Way,

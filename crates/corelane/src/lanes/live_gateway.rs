@@ -1,10 +1,10 @@
 //! A gateway that runs, as others ask it and tell it: by requests at the control socket, and by a file that is read again. Without the feature `packets`,
 //! `without::live_gateway` stands in its place.
 
-use crate::admin::gateway::{Glances, Ruling, Shown};
+use crate::admin::gateway::{Ruling, Shown};
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
-use crate::lanes::frames::{Gateway, Placing, Wires};
+use crate::lanes::frames::{Gateway, Glances, Placing, Wires};
 use crate::lanes::read_file::ReadFile;
 use corelane_stack::Route;
 use std::path::Path;
@@ -58,14 +58,14 @@ impl LiveGateway {
     /// # Errors
     /// What is wrong with it, and the remedy.
     pub(crate) fn answer(&self, request: &str) -> Result<String, String> {
-        self.ruling.answer(request, &self.lanes)
+        self.ruling.answer(request, &*self.lanes)
     }
 
     /// What packets meet at it just now, for those who watch: interfaces and rules up to [`SHOWN_MAX`](crate::admin::gateway::SHOWN_MAX), without times of last matches. Nobody is
     /// waited for: there is nothing while a change is under way, or while a lane hangs.
     #[must_use]
     pub fn shown(&self) -> Option<Shown> {
-        self.ruling.shown(&self.lanes, &self.glances)
+        self.ruling.shown(|rules| self.glances.take(&self.lanes, rules))
     }
 
     /// Puts into force what lanes say that were read anew: rules with their tables, and routes. Nothing happens where their files are as they were. Returns what became of it, in
@@ -79,7 +79,7 @@ impl LiveGateway {
         let routes = gateway.routes.iter().map(|route| self.own(gateway, route)).collect::<Result<Vec<_>, _>>()?;
         let after = Gateway { routes: routes.clone(), ..(*self.began).clone() };
         after.check().map_err(|why| refused(&why.to_string()))?;
-        self.ruling.replace(gateway.rules.clone(), routes, &self.lanes).map_err(|why| refused(&why))?;
+        self.ruling.replace(gateway.rules.clone(), routes, &*self.lanes).map_err(|why| refused(&why))?;
         files.clone_from(&anew.files);
         let mut words = vec!["the gateway has the rules, tables and routes of its file; those of commands are gone".to_owned()];
         words.extend(self.waiting(gateway).map(|what| format!("{what} of the gateway's file count from the next start on")));

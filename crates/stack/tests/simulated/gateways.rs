@@ -88,7 +88,7 @@ fn datagrams(came: Vec<(Tags, Vec<u8>)>) -> Vec<(Tags, Datagram)> {
 /// So many packets of 4,000 flows go out and their answers come home, wherever the card brings them.
 fn come_home(card: Card, lanes: usize, packets: u32) {
     let mut program = open(&Plan { card, change: translating, ..plan(lanes, 9) });
-    program.is_looked_at = false;
+    program.seen.is_quick = true;
     let (mut sent, mut answered, mut ports) = (0, 0, BTreeMap::new());
     while answered < packets / 2 {
         assert!(sent < packets, "{answered} of {sent}");
@@ -391,7 +391,7 @@ fn many_routes_change_and_no_packet_waits_for_all_of_them() {
     let to = |number: u32| SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(0x1400_0009 + (number << 8))), 53);
     let added: Arc<[_]> = (0..CHANGES).map(|number| RouteChange::Add(route(number))).collect();
     let note = Arc::new(());
-    let before = program.turns;
+    let before = program.seen.turns;
     (0..2).for_each(|lane| program.tell.tell(lane, Policy::Routes(added.clone())).unwrap());
     (0..2).for_each(|lane| program.tell.tell(lane, Policy::Noted(note.clone())).unwrap());
     let (mut sent, mut came, mut early) = (0, Vec::new(), 0);
@@ -403,7 +403,7 @@ fn many_routes_change_and_no_packet_waits_for_all_of_them() {
         came.extend(hear(&mut program));
         early = came.len();
     }
-    let turns = program.turns - before;
+    let turns = program.seen.turns - before;
     assert!(turns >= 2 * CHANGES as usize / 128, "{turns} turns");
     assert!(early > 0, "packets pass meanwhile");
     program.pass(1_000_000);
@@ -437,7 +437,7 @@ fn lines_of_rules_reach_the_operator_in_ipfws_words() {
     }
     program.pass(1_000_000);
     let lines = |program: &Program| {
-        let mut lines = std::mem::take(&mut *program.lines.borrow_mut());
+        let mut lines = std::mem::take(&mut *program.seen.lines.borrow_mut());
         lines.sort();
         lines
     };

@@ -96,11 +96,30 @@ pub struct Program {
     pub tell: Tell<Policy>,
     /// Who looks from outside.
     pub reader: Reader,
-    /// Lines of rules, and turns that lanes have had.
+    pub seen: Seen,
+}
+
+/// What the test sees of the lanes, beside what they send.
+#[derive(Default)]
+pub struct Seen {
+    /// Lines of rules.
     pub lines: Rc<RefCell<Vec<String>>>,
+    /// Turns that lanes have had.
     pub turns: usize,
-    /// Whether all that is counted is looked at behind each turn.
-    pub is_looked_at: bool,
+    /// What is counted is not looked at behind each turn.
+    pub is_quick: bool,
+}
+
+/// What the stack of a lane is told.
+fn settings_of(plan: &Plan, hasher: &Arc<FlowHasher>, table: &Table, lane: usize, addresses: &[IpAddr]) -> Settings {
+    let mut settings = Settings::new(hasher.clone(), table.clone(), (lane, plan.lanes), 11 + lane as u128);
+    if plan.card == Card::Aligned {
+        settings = settings.with_card_of_key();
+    }
+    for address in addresses {
+        settings = settings.with_network(*address, if address.is_ipv4() { 24 } else { 64 });
+    }
+    (plan.change)(settings)
 }
 
 impl Program {
@@ -125,22 +144,8 @@ impl Program {
         let page = Page::heap(&Description { program: "test".into(), services, lanes: names, ..Description::default() }).unwrap();
         let (tell, ears) = control.words();
         let (lanes_of, memories, arenas) = Default::default();
-        let (reader, wire, lines) = (Reader::of(&page).unwrap(), plan.wire, Rc::default());
-        let mut program = Self {
-            world,
-            test,
-            card,
-            control,
-            lanes: lanes_of,
-            memories,
-            arenas,
-            wire,
-            tell,
-            reader,
-            lines,
-            turns: 0,
-            is_looked_at: true,
-        };
+        let (reader, wire, seen) = (Reader::of(&page).unwrap(), plan.wire, Seen::default());
+        let mut program = Self { world, test, card, control, lanes: lanes_of, memories, arenas, wire, tell, reader, seen };
         for (lane, ((crossing, homing), ear)) in crossings.into_iter().zip(homings).zip(ears).enumerate() {
             let settings = LaneSettings::new().memory_bytes(8 << 20);
             let arena = Arena::new(8 << 20).unwrap();
@@ -148,14 +153,8 @@ impl Program {
             let (memory, post) = (FrameMemory::new(plan.frames, 2048).unwrap(), ParcelHome::default());
             memory.open_abroad(lane as u16, AbroadLimits::default(), &post);
             let port = SimPort::open(&program.card, lane, below.lane(), memory.clone(), 256.min(plan.frames / 2)).unwrap();
-            let mut of_stack = Settings::new(hasher.clone(), table.clone(), (lane, lanes), 11 + lane as u128);
-            if plan.card == Card::Aligned {
-                of_stack = of_stack.with_card_of_key();
-            }
-            for address in addresses {
-                of_stack = of_stack.with_network(*address, if address.is_ipv4() { 24 } else { 64 });
-            }
-            let stack = Stack::new(below, arena.clone(), Tuning::default(), Box::new(port), &(plan.change)(of_stack));
+            let of_stack = settings_of(plan, &hasher, &table, lane, addresses);
+            let stack = Stack::new(below, arena.clone(), Tuning::default(), Box::new(port), &of_stack);
             let mut stack = stack.unwrap();
             let limits = Limits::new().drain_limit(Duration::from_nanos(1 << 60));
             let mut services = Services::new(16);
@@ -168,14 +167,8 @@ impl Program {
             packets.set_ear(ear);
             packets.set_row(page.packets(lane).unwrap());
             let works = Works::of(services).and(packets).and(Homing::new(post, homing));
-            let kit = Kit::new(
-                lane,
-                &program.control,
-                arena.clone(),
-                page.lane(lane).unwrap(),
-                &settings,
-                Box::new(Listener(program.lines.clone())),
-            );
+            let operator = Box::new(Listener(program.seen.lines.clone()));
+            let kit = Kit::new(lane, &program.control, arena.clone(), page.lane(lane).unwrap(), &settings, operator);
             program.lanes.push(Some(Lane::new(stack, works, kit, program.control.clone(), settings)));
             program.memories.push(memory);
             program.arenas.push(arena);
@@ -198,12 +191,12 @@ impl Program {
     }
 
     fn turn(&mut self, lane: usize) {
-        self.turns += 1;
+        self.seen.turns += 1;
         let running = self.lanes[lane].as_mut().expect("only a lane that lives has a turn");
         if running.turn() == LaneTurn::Ended {
             self.lanes[lane] = None;
         }
-        if self.is_looked_at {
+        if !self.seen.is_quick {
             self.each_adds_up();
         }
     }

@@ -16,7 +16,7 @@ pub(crate) enum InForce {
 
 /// What rules have counted on all lanes, in the order in which they were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     pub counts: Vec<Count>,
     /// The lanes' clock.
     pub now: u64,
@@ -24,7 +24,7 @@ pub(super) struct Counted {
 
 /// What lanes know of a packet that somebody asks about.
 #[derive(Debug, Default)]
-pub(super) struct Sighted {
+pub(crate) struct Sighted {
     pub source_is_ours: bool,
     pub destination_is_ours: bool,
     /// The lane that has a state of its flow, and the rule that made it.
@@ -32,10 +32,13 @@ pub(super) struct Sighted {
 }
 
 /// Where an address is, as one lane has it: the interface, who gets its packets, and what is known of him.
-pub(super) type Found = (usize, IpAddr, Option<(&'static str, Option<String>)>);
+pub(crate) type Found = (usize, IpAddr, Option<(&'static str, Option<String>)>);
+
+/// What was forwarded at each interface, by its number, and what there is.
+pub(crate) type Seen = (Vec<InterfaceRow>, Totals);
 
 /// All lanes. What is refused is in words for whoever asks.
-pub(super) trait Lanes {
+pub(crate) trait Lanes {
     /// Has all of them do these one after the other, and waits until they have. If one has no room, none is told anything.
     fn tell(&self, orders: &[Policy]) -> Result<InForce, String>;
     /// What these rules have counted.
@@ -47,11 +50,11 @@ pub(super) trait Lanes {
     /// Whether the address is one of the gateway's, and the way to it.
     fn way(&self, to: IpAddr) -> Result<(bool, Option<Found>), String>;
     /// What was forwarded at each interface, by its number, and what there is of states and translation.
-    fn totals(&self) -> Result<(Vec<InterfaceRow>, Totals), String>;
+    fn totals(&self) -> Result<Seen, String>;
 }
 
 /// What is said of an interface of one lane, put to that of others.
-pub(super) fn add_row(row: &mut InterfaceRow, other: &InterfaceRow) {
+pub(crate) fn add_row(row: &mut InterfaceRow, other: &InterfaceRow) {
     row.packets_in += other.packets_in;
     row.bytes_in += other.bytes_in;
     row.packets_out += other.packets_out;
@@ -61,7 +64,7 @@ pub(super) fn add_row(row: &mut InterfaceRow, other: &InterfaceRow) {
 }
 
 /// What is said of one lane, put to that of others.
-pub(super) fn add_totals(all: &mut Totals, other: Totals) {
+pub(crate) fn add_totals(all: &mut Totals, other: Totals) {
     all.lanes += other.lanes;
     all.states += other.states;
     all.states_refused += other.states_refused;

@@ -7,14 +7,12 @@
 //! A change is made beside what is there, and lanes are told last. Where one has no room for more words, none is told, and nothing has changed. Once they are told, each
 //! takes the change when its turn ends, however long that is; whoever asked hears if he was not waited for.
 
-use super::lanes::{Counting, InForce, Lanes};
-use super::looks::Glances;
+use super::lanes::{Counted, Counting, InForce, Lanes, Seen};
 use super::routes::{self, Change, Routes, at_line};
 use super::words::{
     Changed, InterfaceRow, KeyRow, ROWS_MAX, Request, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Way, json, page,
 };
 use crate::admin::control_client::GATEWAY;
-use crate::lanes::frames::Placing;
 use corelane_rules::language::{Command, Rule, command, import, packet};
 use corelane_rules::{Count, Error, Execution, Outcome, Records, RuleId, RuleSet, Rules};
 use corelane_stack::{Policy, Route};
@@ -79,7 +77,7 @@ impl Ruling {
     ///
     /// # Errors
     /// What is wrong with it, and the remedy; then nothing has changed.
-    pub(crate) fn answer(&self, request: &str, lanes: &Placing) -> Result<String, String> {
+    pub(crate) fn answer(&self, request: &str, lanes: &impl Lanes) -> Result<String, String> {
         self.lock().answer(request, lanes)
     }
 
@@ -87,15 +85,15 @@ impl Ruling {
     ///
     /// # Errors
     /// What is wrong; then nothing has changed.
-    pub(crate) fn replace(&self, rules: Rules, routes: Vec<Route>, lanes: &Placing) -> Result<InForce, String> {
+    pub(crate) fn replace(&self, rules: Rules, routes: Vec<Route>, lanes: &impl Lanes) -> Result<InForce, String> {
         self.lock().replace(rules, routes, lanes)
     }
 
-    /// What somebody sees who watches: nothing while a change is under way, or a lane hangs.
-    pub(crate) fn shown(&self, lanes: &Placing, glances: &Glances) -> Option<Shown> {
+    /// What somebody sees who watches, and `look`s what these rules have counted: nothing while a change is under way.
+    pub(crate) fn shown(&self, look: impl FnOnce(Vec<RuleId>) -> Option<(Counted, Seen)>) -> Option<Shown> {
         let (mut rules, ids) = self.ruled.try_lock().ok()?.first_rules();
         // Lanes are waited for without the rules.
-        let (counted, totals) = glances.take(lanes, ids)?;
+        let (counted, totals) = look(ids)?;
         rules.iter_mut().zip(counted.counts).for_each(|(row, count)| {
             row.packets += count.packets;
             row.bytes += count.bytes;
@@ -334,12 +332,12 @@ impl Ruled {
         page(self.version, from, lines.into_iter().skip(from))
     }
 
-    fn totals(&self, lanes: &impl Lanes) -> Result<(Vec<InterfaceRow>, Totals), String> {
+    fn totals(&self, lanes: &impl Lanes) -> Result<Seen, String> {
         lanes.totals().map(|seen| self.with_names(seen))
     }
 
     /// What lanes have shown, with what they do not know.
-    fn with_names(&self, (mut rows, totals): (Vec<InterfaceRow>, Totals)) -> (Vec<InterfaceRow>, Totals) {
+    fn with_names(&self, (mut rows, totals): Seen) -> Seen {
         rows.resize_with(self.interfaces.len(), InterfaceRow::default);
         rows.iter_mut().zip(&self.interfaces).for_each(|(row, name)| row.name.clone_from(name));
         let totals = Totals {

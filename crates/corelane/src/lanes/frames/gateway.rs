@@ -57,7 +57,7 @@ pub struct Port {
     pub polls: bool,
     /// Frames of 2 KiB for each lane, 256 to 65,536; none: 4,096, or as many as may be locked.
     pub frames: Option<usize>,
-    /// That without tags, which is the first, and the VLANs behind it. [`InterfaceSettings::port`] is not looked at: it follows from the port's place.
+    /// That without tags, which is the first, and the VLANs behind it. [`InterfaceSettings::port`] and [`InterfaceSettings::device`] are not looked at: they follow from the port's place.
     pub interfaces: Vec<InterfaceSettings>,
 }
 

@@ -99,7 +99,7 @@ impl Lanes for Double {
         })
     }
 
-    fn totals(&self) -> Result<(Vec<InterfaceRow>, Totals), String> {
+    fn totals(&self) -> Result<Seen, String> {
         let row = |packets_in| InterfaceRow { packets_in, ..InterfaceRow::default() };
         let lanes = self.lanes.borrow().len();
         Ok((vec![row(1), row(2)], Totals { lanes, ..Totals::default() }))
@@ -437,10 +437,10 @@ fn a_configuration_that_is_read_again_takes_the_place_of_what_there_is() {
 #[test]
 fn what_there_is_is_told() {
     let gateway = gateway(true);
-    change(&gateway, &["add count ip from any to any", "table 1 add 10.0.0.0/8 192.0.2.1"]).unwrap();
+    change(&gateway, &["add count ip from any to any", "table 1 add 10.0.0.0/8 192.0.2.1", "table 2 add 10.1.0.0/16"]).unwrap();
     change_routes(&gateway, &["add 10.1.0.0/16 via 10.0.0.2"]).unwrap();
     let totals: Totals = ask(&gateway, &Request::Totals {}).unwrap();
-    assert_eq!((totals.lanes, totals.interfaces, totals.rules, totals.tables, totals.keys, totals.routes), (2, 2, 2, 1, 2, 1));
+    assert_eq!((totals.lanes, totals.interfaces, totals.rules, totals.tables, totals.keys, totals.routes), (2, 2, 2, 2, 3, 1));
     assert!(totals.execution == "tree" && totals.report.is_some());
     let page: Page<InterfaceRow> = ask(&gateway, &Request::Interfaces { from: 0 }).unwrap();
     let rows: Vec<(String, u64)> = page.rows.into_iter().map(|row| (row.name, row.packets_in)).collect();

@@ -61,6 +61,8 @@ impl std::error::Error for NoGateway {}
 /// Bytes of the shortest longest packet that a link may have (RFC 791), and of the longest packet.
 const MTU_LEAST: usize = 68;
 const MTU_MOST: usize = 65_535;
+/// Bytes that each link of IPv6 carries (RFC 8200, section 5).
+const V6_MTU_LEAST: usize = 1280;
 
 impl Gateway {
     /// Whether a gateway can be like this. Nothing of the machine is looked at.
@@ -170,7 +172,7 @@ pub(crate) fn numbered<'p>(ports: impl IntoIterator<Item = &'p Port>) -> Vec<Int
     let mut all = Vec::new();
     for (number, port) in ports.into_iter().enumerate() {
         let mut own = port.interfaces.clone();
-        own.iter_mut().for_each(|one| one.port = number);
+        own.iter_mut().for_each(|one| (one.port, one.device) = (number, (&*port.device).into()));
         all.extend(own);
     }
     all
@@ -213,12 +215,23 @@ fn check_interfaces(ports: &[Port]) -> Result<(), NoGateway> {
         if one.tags != Tags::None && one.networks.is_empty() {
             return Err(wrong(at, format!("{} has no address: give it one, such as 10.0.10.1/24", one.name)));
         }
-        if let Some(mtu) = one.mtu.filter(|mtu| !(MTU_LEAST..=MTU_MOST).contains(mtu)) {
-            return Err(wrong(at, format!("an MTU of {mtu} cannot be: give {MTU_LEAST} to {MTU_MOST} bytes")));
-        }
+        check_mtu(one).map_err(|why| wrong(at, why))?;
         check_networks((port, interface), one)?;
     }
     Ok(())
+}
+
+fn check_mtu(one: &InterfaceSettings) -> Result<(), String> {
+    let has_v6 = one.networks.iter().any(|network| network.address.is_ipv6());
+    match one.mtu {
+        Some(mtu) if !(MTU_LEAST..=MTU_MOST).contains(&mtu) => {
+            Err(format!("an MTU of {mtu} cannot be: give {MTU_LEAST} to {MTU_MOST} bytes"))
+        }
+        Some(mtu) if has_v6 && mtu < V6_MTU_LEAST => {
+            Err(format!("an MTU of {mtu} is too short for IPv6: give {V6_MTU_LEAST}, or leave out the addresses of IPv6"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_networks((port, interface): (usize, usize), one: &InterfaceSettings) -> Result<(), NoGateway> {

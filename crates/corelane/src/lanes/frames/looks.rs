@@ -1,8 +1,9 @@
 //! Lanes that run, told and looked at through their packet paths. Each answers between two packets, so it copies what it is asked for and no more.
 
-use super::lanes::{Counted, Found, InForce, Lanes, Sighted, add_row, add_totals};
-use super::words::{InterfaceRow, Totals, Translated};
-use crate::lanes::frames::Placing;
+use super::telling::Placing;
+use crate::admin::gateway::{
+    Counted, Found, InForce, InterfaceRow, Lanes, Seen, Sighted, Totals, Translated, add_row, add_totals,
+};
 use corelane_rules::{Count, Facts, RuleId};
 use corelane_stack::{Look, Policy, Route, View};
 use std::fmt;
@@ -62,7 +63,7 @@ pub(crate) struct Glances(Mutex<Option<Receiver<()>>>);
 
 impl Glances {
     /// What these rules have counted, in their order; and what was forwarded, and what there is.
-    pub(super) fn take(&self, placing: &Placing, rules: Vec<RuleId>) -> Option<(Counted, (Vec<InterfaceRow>, Totals))> {
+    pub(crate) fn take(&self, placing: &Placing, rules: Vec<RuleId>) -> Option<(Counted, Seen)> {
         let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waits.as_ref().is_some_and(is_under_way) {
             return None;
@@ -103,8 +104,8 @@ fn summed(rules: usize, lanes: Vec<(u64, Vec<Count>)>) -> Counted {
     all
 }
 
-fn added_up(lanes: Vec<(Vec<InterfaceRow>, Totals)>) -> (Vec<InterfaceRow>, Totals) {
-    let mut all: (Vec<InterfaceRow>, Totals) = Default::default();
+fn added_up(lanes: Vec<Seen>) -> Seen {
+    let mut all = Seen::default();
     for (rows, totals) in lanes {
         all.0.resize_with(rows.len().max(all.0.len()), InterfaceRow::default);
         all.0.iter_mut().zip(&rows).for_each(|(row, other)| add_row(row, other));
@@ -153,7 +154,7 @@ impl Lanes for Placing {
         })
     }
 
-    fn totals(&self) -> Result<(Vec<InterfaceRow>, Totals), String> {
+    fn totals(&self) -> Result<Seen, String> {
         Ok(added_up(look(self, |view| Some(seen_of(view)))?))
     }
 }
@@ -165,7 +166,7 @@ fn found(view: &View<'_>, interface: usize, hop: IpAddr) -> Found {
 }
 
 /// What one lane shows of its interfaces and bounds.
-fn seen_of(view: &View<'_>) -> (Vec<InterfaceRow>, Totals) {
+fn seen_of(view: &View<'_>) -> Seen {
     let rows = view.traffic().iter().zip(view.neighbours()).map(|(traffic, (neighbours, asked))| InterfaceRow {
         name: String::new(),
         packets_in: traffic.packets_in,
