@@ -1,11 +1,13 @@
 //! `corelane gateway`: shows and changes the rules, tables and routes of a running gateway, in the words of ipfw(8), and what packets meet there.
 
 mod asked;
+mod graphs;
 pub mod metrics;
 mod routes;
 mod rules;
 mod status;
 mod tables;
+pub mod watched;
 
 use anyhow::Result;
 use asked::Asked;
@@ -65,6 +67,10 @@ enum Command {
     Interfaces,
     /// Show how many rules, routes, states and translations there are
     Status,
+    /// Write a page with graphs of a day, a week and a year; or print what they show, with --json
+    ///
+    /// They are read from the gateway's file, so it may run or have ended.
+    Graphs(graphs::Graphs),
 }
 
 #[derive(clap::Args)]
@@ -92,6 +98,9 @@ struct Import {
 
 /// Has the process carry it out, and prints what it says.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if let Command::Graphs(wanted) = &arguments.command {
+        return graphs::run(wanted, arguments.json);
+    }
     let asked = Asked::of(arguments.pid, arguments.json)?;
     let behind = |word: &str, words: &[String]| [&[word.to_owned()], words].concat().join(" ");
     match &arguments.command {
@@ -118,5 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Command::Import(Import { file, check }) => rules::import(&asked, file, *check),
         Command::Interfaces => status::interfaces(&asked),
         Command::Status => status::totals(&asked),
+        // reason: it asks no process, and was carried out above.
+        Command::Graphs(_) => unreachable!("graphs ask no process"),
     }
 }

@@ -14,6 +14,7 @@ pub use arguments::Arguments;
 
 use crate::exit::{Exit, Late};
 use crate::gateway::metrics;
+use crate::gateway::watched::Watched;
 use crate::print::print;
 use crate::wrap::wrapped;
 use anyhow::{Context, Result, anyhow};
@@ -21,8 +22,10 @@ use corelane::admin::InForce;
 use corelane::admin::messages::Degraded;
 use corelane::admin::reports::{Level, Record};
 use corelane::admin::user::{Beginning, User};
+use corelane::admin::watch::Reader;
 use corelane::lanes::{Running, Signals};
 use corelane::{Error, Lanes};
+use corelane_metrics::graphs::Sampler;
 use corelane_metrics::{Listen, Metrics};
 use log::Log;
 use reload::Reload;
@@ -37,7 +40,8 @@ use supervisor::Supervisor;
 pub fn run(arguments: Arguments) -> Result<Exit> {
     let (arguments, settings) = settings::complete(arguments, settings::given())?;
     let (plan, json, check) = (arguments.plan, arguments.json, arguments.check);
-    let listen = Listen { metrics: arguments.metrics, dashboard: arguments.dashboard, names: arguments.host_names.clone() };
+    let (metrics, dashboard, names) = (arguments.metrics, arguments.dashboard, arguments.host_names.clone());
+    let mut listen = Listen { metrics, dashboard, names, graphs: None };
     if check || plan {
         let lanes = rule::noting_variables(rule::lanes_as_user(arguments, &settings)?);
         return if check { print_checked(&lanes) } else { print_plan(&lanes, json) };
@@ -57,6 +61,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let confined = confine_files(sandbox, &lanes, config.as_deref())?;
     let log = Log::begin(format, level)?;
     let mut running = lanes.start()?;
+    let _graphs = graphs(&running, &mut listen)?;
     let shown = shown(&mut running, &listen)?;
     let receives = running.user_fraction().is_some();
     if receives && user.is_some() {
@@ -85,6 +90,18 @@ fn shown(running: &mut Running, listen: &Listen) -> Result<Option<Metrics>> {
     }
     let gateway = running.gateway();
     Ok(Some(Metrics::beside_with(running, listen, move || metrics::counted(gateway.as_ref()))?))
+}
+
+/// Keeps graphs of a gateway that has a file for them, which are beside the dashboard then.
+fn graphs(running: &Running, listen: &mut Listen) -> Result<Option<Sampler>> {
+    let Some((gateway, file)) = running.gateway().and_then(|gateway| Some((gateway.clone(), gateway.graphs()?.to_owned())))
+    else {
+        return Ok(None);
+    };
+    let source = Watched::new(gateway, Reader::of(running.counters())?);
+    let sampler = Sampler::start(&file, source).context("keeping graphs takes a thread")?;
+    listen.graphs = Some(file);
+    Ok(Some(sampler))
 }
 
 /// That what is set of the kernel's receiving stays so once rights are given up.

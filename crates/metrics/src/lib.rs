@@ -4,6 +4,7 @@
 //! page --Reader--> snapshot --[names]--> OpenMetrics text   /metrics
 //!                           --[health]-> 200 or 503         /livez, /readyz
 //!                           --[history]-> JSON and events   / (the dashboard), /history, /events
+//! file --[graphs]--> JSON                                   /gateway (a page), /gateway/day, /gateway/week, /gateway/year
 //! ```
 //!
 //! One thread serves all of it, and never a lane: it reads the counter page, as another process would, so it answers while a lane is stuck, and
@@ -23,6 +24,7 @@
 mod dashboard;
 mod error;
 mod families;
+pub mod graphs;
 mod health;
 mod names;
 mod server;

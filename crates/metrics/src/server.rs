@@ -19,6 +19,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +56,8 @@ pub struct Listen {
     pub metrics: Option<SocketAddr>,
     /// For the dashboard: `/`. May be the same as that for metrics.
     pub dashboard: Option<SocketAddr>,
+    /// The file of a gateway's graphs, which are beside the dashboard then: `/gateway`.
+    pub graphs: Option<PathBuf>,
     /// Names by which these may be asked for, beside addresses and names without a dot. Who asks by another name is refused (421), because a page of another
     /// site may have a browser ask so (DNS rebinding).
     pub names: Vec<String>,
@@ -177,7 +180,7 @@ impl Metrics {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(started)?;
         let (end, ended) = oneshot::channel();
         let clients = Arc::new(Clients::default());
-        let pages = Pages::new(reader, Names::new(listen.names.iter().cloned()), told, clients.clone());
+        let pages = Pages::new(reader, Names::new(listen.names.iter().cloned()), told, clients.clone(), listen.graphs.clone());
         let body = move || serve(&runtime, Arc::new(pages), listeners, (clients, left), ended);
         let thread = std::thread::Builder::new().name("corelane-http".to_owned()).spawn(body).map_err(started)?;
         Ok(Self { places, thread: Some((end, thread)) })
@@ -289,7 +292,13 @@ mod tests {
             ..Description::default()
         });
         let page = page.unwrap();
-        let pages = Pages::new(Reader::of(&page).unwrap(), Names::default(), Meanings::default(), Arc::default());
+        let pages = Pages::new(
+            Reader::of(&page).unwrap(),
+            Names::default(),
+            (Meanings::default(), Box::new(More::new)),
+            Arc::default(),
+            None,
+        );
         (page, Arc::new(pages))
     }
 

@@ -20,6 +20,7 @@ use corelane::service::entry::{AtFile, Entry, ReadFile};
 use corelane::{Lanes, Result};
 use keys::{Keys, Wrong};
 use spots::Spots;
+use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 /// The gateway.
@@ -47,14 +48,25 @@ pub fn read(file: &ReadFile) -> Result<(Gateway, Option<ReadFile>)> {
     })?;
     let wrong = |wrong: Wrong| file.wrong(wrong.at, wrong.why);
     let mut keys = Keys::of_file(&table);
-    keys.only(&["port", "polling", "route", "rules", "nat"]).map_err(wrong)?;
+    keys.only(&["port", "polling", "route", "rules", "nat", "graphs"]).map_err(wrong)?;
     let mut spots = Spots::default();
     let ports = ports::read(&mut keys, &mut spots).map_err(wrong)?;
     let mut gateway = Gateway::of(ports);
     gateway.polling = ports::read_polling(&mut keys, &mut spots).map_err(wrong)?;
     gateway.routes = routes::read(&mut keys, &gateway, &mut spots).map_err(wrong)?;
     gateway.nat = nat::read(&mut keys, &gateway, &mut spots).map_err(wrong)?;
+    gateway.graphs = graphs(&mut keys, file).map_err(wrong)?;
     let rules = rules::read(&mut keys, file, &mut gateway)?;
     gateway.check().map_err(|why| file.wrong(spots.of(why.at), why.why))?;
     Ok((gateway, rules))
+}
+
+/// Reads `[graphs]`: the file for what is counted over time, from where this one lies.
+fn graphs(keys: &mut Keys<'_>, file: &ReadFile) -> std::result::Result<Option<PathBuf>, Wrong> {
+    let Some(value) = keys.take("graphs") else { return Ok(None) };
+    let mut own = Keys::of(value, "graphs")?;
+    let example = "\"/var/lib/corelane/graphs\"";
+    let name = keys::text(own.must("file", example)?, example)?;
+    own.end()?;
+    Ok(Some(file.path().parent().unwrap_or(Path::new("")).join(name)))
 }

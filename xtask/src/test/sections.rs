@@ -105,6 +105,7 @@ pub const COMPUTING: &[Section] = &[
             "crates/rules",
             "crates/prefixes",
             "crates/nat",
+            "crates/graphs",
             "crates/testkit",
             "xtask",
             "bench",

@@ -39,6 +39,7 @@ const USER: &[&str] = &["crates/corelane", "crates/wire", "crates/tls", "crates/
 /// Folder and what it may depend on, from the bottom up. `/*` stands for every folder inside.
 const LAYERS: &[(&str, &[&str])] = &[
     ("crates/testkit", &[]),
+    ("crates/graphs", &[]),
     ("crates/prefixes", &[]),
     ("crates/rss", &[]),
     ("crates/wire", &[]),
@@ -81,7 +82,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/corelane", BELOW_FACADE),
     ("crates/tls", &["crates/corelane"]),
     ("crates/hyper", &["crates/corelane"]),
-    ("crates/metrics", &["crates/corelane"]),
+    ("crates/metrics", &["crates/corelane", "crates/graphs"]),
     ("crates/proxied", &["crates/corelane", "crates/wire"]),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),

@@ -494,11 +494,11 @@ impl Lanes {
         self.services.iter().filter_map(|served| served.url.as_ref()).any(is_such)
     }
 
-    /// The files and directories that the services name in their options, or are served at; those of which places were read; and where packets are offered.
+    /// The files and directories that the services name in their options, or are served at; those of which places were read; where packets are offered; and where a gateway has its graphs.
     pub fn paths(&self) -> Vec<PathUse> {
         let named = self.services.iter().filter_map(|served| Some(served.declared.as_ref()?.chosen.paths())).flatten().cloned();
         let sockets = self.services.iter().filter_map(|served| served.url.as_ref()?.path());
-        let offers = self.wires.channels();
+        let offers = self.wires.channels().into_iter().chain(self.wires.graphs());
         let read = self.files.iter().map(|file| PathUse::Read(file.path().to_owned()));
         named.chain(read).chain(sockets.chain(offers).map(|path| PathUse::Written(path.to_owned()))).collect()
     }

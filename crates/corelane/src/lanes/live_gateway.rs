@@ -7,6 +7,7 @@ use crate::lanes::builder::Lanes;
 use crate::lanes::frames::{Gateway, Glances, Placing, Wires};
 use crate::lanes::read_file::ReadFile;
 use corelane_stack::Route;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Speaks to a gateway from other threads.
@@ -50,6 +51,12 @@ impl LiveGateway {
         })
     }
 
+    /// The file for what is counted over time, as it was at the start.
+    #[must_use]
+    pub fn graphs(&self) -> Option<&Path> {
+        self.began.graphs.as_deref()
+    }
+
     /// Carries out a request.
     ///
     /// # Errors
@@ -90,6 +97,7 @@ impl LiveGateway {
             (began.ports != gateway.ports, "ports and networks"),
             (began.nat != gateway.nat, "translations (nat)"),
             (began.polling != gateway.polling, "knobs of polling"),
+            (began.graphs != gateway.graphs, "the file for graphs"),
             (began.execution != gateway.execution, "changes of the rules' execution"),
             (began.offloads != gateway.offloads, "changes of offload"),
         ];

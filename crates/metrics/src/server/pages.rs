@@ -4,6 +4,7 @@ use super::clients::{Client, Clients, STREAMS_MAX};
 use super::names::{Asked, Names};
 use crate::dashboard::{Dashboard, PAGE, POLICY};
 use crate::families::{Families, Meanings, Telling};
+use crate::graphs::{self, Span};
 use crate::health::{self, Health};
 use crate::text::Format;
 use corelane::admin::watch::{Reader, Snapshot};
@@ -12,6 +13,7 @@ use http_body_util::{Channel, Either, Full};
 use hyper::body::{Bytes, Frame};
 use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Request, Response, StatusCode};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -31,6 +33,9 @@ const FRESH: Duration = Duration::from_millis(100);
 /// Events that a stream may be behind, beside those that the system holds for it: whoever reads none is dropped.
 const EVENTS_MAX: usize = 8;
 
+/// A picture of a day that is drawn again so soon shows the same.
+const FRESH_GRAPHS: Duration = Duration::from_secs(5);
+
 /// What is said to who asks by a name that is not this program's.
 const WHOSE: &str = "this is asked for by another name than its own, as a page of another site may have a browser do: use an address, or name it with --host-names\n";
 
@@ -47,13 +52,22 @@ pub(super) struct Pages {
     /// In each format, by its number.
     metrics: Mutex<[Option<(Instant, Bytes)>; 2]>,
     dashboard: Mutex<Dashboard>,
+    /// The file of graphs, and what was told of each span last.
+    graphs: Option<PathBuf>,
+    spans: Mutex<[Option<(Instant, Bytes)>; Span::ALL.len()]>,
     streams: Mutex<Vec<(Sender<Bytes>, Arc<Client>)>>,
 }
 
 impl Pages {
-    pub fn new(reader: Reader, names: Names, (meanings, more): (Meanings, Telling), clients: Arc<Clients>) -> Self {
-        let (metrics, dashboard, streams) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { reader, names, meanings, more, clients, metrics, dashboard, streams }
+    pub fn new(
+        reader: Reader,
+        names: Names,
+        (meanings, more): (Meanings, Telling),
+        clients: Arc<Clients>,
+        graphs: Option<PathBuf>,
+    ) -> Self {
+        let (metrics, dashboard, spans, streams) = Default::default();
+        Self { reader, names, meanings, more, clients, metrics, dashboard, graphs, spans, streams }
     }
 
     /// Takes a look, and tells the streams.
@@ -88,15 +102,18 @@ impl Pages {
             Asked::TwiceOrNot => return whole(StatusCode::BAD_REQUEST, PLAIN, "a question has one Host\n"),
             Asked::ByOther => return whole(StatusCode::MISDIRECTED_REQUEST, PLAIN, WHOSE),
         }
+        let graphs = self.graphs.as_deref().filter(|_| parts.dashboard);
         match request.uri().path() {
+            "/gateway" if graphs.is_some() => page(graphs::PAGE),
+            path if path.starts_with("/gateway/") && graphs.is_some() => self.span(path),
             "/metrics" if parts.metrics => self.metrics(request.headers()),
             "/livez" if parts.metrics => probe(health::live(&self.snapshot())),
             "/readyz" if parts.metrics => probe(health::ready(&self.snapshot())),
-            "/" if parts.dashboard => page(),
+            "/" if parts.dashboard => page(PAGE),
             "/look" if parts.dashboard => whole(StatusCode::OK, JSON, lock(&self.dashboard).look()),
             "/history" if parts.dashboard => whole(StatusCode::OK, JSON, lock(&self.dashboard).history()),
             "/events" if parts.dashboard => self.stream(client),
-            _ => whole(StatusCode::NOT_FOUND, PLAIN, words(parts)),
+            _ => whole(StatusCode::NOT_FOUND, PLAIN, words(parts, graphs.is_some())),
         }
     }
 
@@ -127,6 +144,27 @@ impl Pages {
         answer
     }
 
+    /// What the file of graphs has of a span that a path ends with.
+    fn span(&self, path: &str) -> Response<Body> {
+        let span = Span::ALL.into_iter().find(|span| path.strip_prefix("/gateway/") == Some(span.name()));
+        let (Some(span), Some(file)) = (span, &self.graphs) else {
+            return whole(StatusCode::NOT_FOUND, PLAIN, "there is /gateway/day /gateway/week /gateway/year\n");
+        };
+        let last = &mut lock(&self.spans)[span as usize];
+        if let Some((_, told)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH_GRAPHS) {
+            return whole(StatusCode::OK, JSON, told.clone());
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        match graphs::json(file, span, now.as_secs()) {
+            Ok(told) => {
+                let told = Bytes::from(told);
+                *last = Some((Instant::now(), told.clone()));
+                whole(StatusCode::OK, JSON, told)
+            }
+            Err(why) => whole(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{}: {why}\n", file.display())),
+        }
+    }
+
     fn text(&self, format: Format) -> Bytes {
         let last = &mut lock(&self.metrics)[format as usize];
         if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
@@ -148,17 +186,18 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn page() -> Response<Body> {
-    let mut answer = whole(StatusCode::OK, "text/html; charset=utf-8", PAGE);
+fn page(text: &'static str) -> Response<Body> {
+    let mut answer = whole(StatusCode::OK, "text/html; charset=utf-8", text);
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     answer
 }
 
 /// What there is, for whoever asks for something else.
-fn words(parts: Parts) -> String {
+fn words(parts: Parts, has_graphs: bool) -> String {
     let metrics = if parts.metrics { " /metrics /livez /readyz" } else { "" };
     let dashboard = if parts.dashboard { " /" } else { "" };
-    format!("there is{metrics}{dashboard}\n")
+    let graphs = if has_graphs { " /gateway" } else { "" };
+    format!("there is{metrics}{dashboard}{graphs}\n")
 }
 
 fn probe(health: Health) -> Response<Body> {
@@ -189,7 +228,13 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let clients = Arc::new(Clients::default());
-            let pages = Pages::new(Reader::of(&page).unwrap(), Names::default(), Meanings::default(), clients.clone());
+            let pages = Pages::new(
+                Reader::of(&page).unwrap(),
+                Names::default(),
+                (Meanings::default(), Box::new(Vec::new)),
+                clients.clone(),
+                None,
+            );
             pages.look();
             let (mut bodies, mut admitted) = (Vec::new(), Vec::new());
             for _ in 0..2 {

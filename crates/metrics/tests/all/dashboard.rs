@@ -1,21 +1,16 @@
 //! The page in a browser, and the stream behind it.
 
+use crate::browser::{ask, browse, get, seen, serve_pages};
 use corelane::admin::watch::{
     Description, LaneCounter, LaneHistogram, LaneName, LaneState, Page, ProcessId, Reader, ServiceCounter, ServiceName,
 };
 use corelane_metrics::{Listen, Metrics};
 use corelane_testkit::{is_installed, skip};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-/// How long a test waits for anything.
-const LONG: Duration = Duration::from_secs(60);
 
 /// Two lanes, one of which has stood still for five seconds, with a service whose name would be a script where it is believed.
 fn page() -> Page {
@@ -59,20 +54,6 @@ fn serve(page: &Page) -> (Metrics, SocketAddr) {
     let (what, address) = server.places().next().unwrap();
     assert_eq!(what, "dashboard");
     (server, address)
-}
-
-fn ask(address: SocketAddr, path: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(LONG)).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
-    stream
-}
-
-fn get(address: SocketAddr, path: &str) -> (String, String) {
-    let mut answer = String::new();
-    ask(address, path).read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.to_owned(), body.to_owned())
 }
 
 /// The looks of a stream, as they come.
@@ -141,55 +122,19 @@ fn a_thousand_who_read_nothing_leave_room_for_who_does() {
     drop(crowd);
 }
 
-/// Serves a page with the dashboard in frames of two widths, and the dashboard itself without its policy, which allows no frame. The streams end at
-/// once, so that the browser's clock does not wait for them; or are refused. Counts how often the last look is asked for.
-fn frames(dashboard: SocketAddr, events: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+/// Serves the dashboard for frames. The streams end at once, so that the browser's clock does not wait for them; or are refused. Counts how often the last look
+/// is asked for.
+fn frames(dashboard: SocketAddr, has_streams: bool) -> (SocketAddr, Arc<AtomicUsize>) {
     let looks = Arc::new(AtomicUsize::new(0));
     let counts = looks.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut line = String::new();
-            let _ = BufReader::new(&stream).read_line(&mut line);
-            let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-            counts.fetch_add(usize::from(path == "/look"), Ordering::Relaxed);
-            let status = if path == "/events" { events } else { "200 OK" };
-            let body = match path.as_str() {
-                "/frames" => include_str!("../dashboard/frames.html").to_owned(),
-                "/events" => String::new(),
-                path => get(dashboard, path).1,
-            };
-            let what = if path == "/events" {
-                "text/event-stream"
-            } else if body.starts_with('<') {
-                "text/html"
-            } else {
-                "application/json"
-            };
-            let _ = write!(
-                stream,
-                "HTTP/1.0 {status}\r\nContent-Type: {what}; charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            );
+    let address = serve_pages(move |path| {
+        counts.fetch_add(usize::from(path == "/look"), Ordering::Relaxed);
+        match path {
+            "/events" => has_streams.then(String::new),
+            path => Some(get(dashboard, path).1),
         }
     });
     (address, looks)
-}
-
-/// What the browser printed of the page, and its console.
-fn browse(folder: &Path, url: &str, more: &[&str]) -> (String, Vec<String>) {
-    let mut command = Command::new("timeout");
-    command.args(["100", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
-    command.args(["--disable-background-networking", "--enable-logging=stderr", "--window-size=1800,1400"]);
-    command.args(["--virtual-time-budget=10000", "--dump-dom"]).args(more);
-    command.arg(format!("--user-data-dir={}", folder.join("profile").display())).arg(url);
-    let output = command.stdin(Stdio::null()).output().expect("timeout starts");
-    assert_ne!(output.status.code(), Some(124), "the browser took too long");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let console = said.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
-    (String::from_utf8_lossy(&output.stdout).into_owned(), console)
 }
 
 #[test]
@@ -206,14 +151,11 @@ fn it_is_legible_on_wide_and_narrow_screens_by_day_and_by_night() {
         looks.next().unwrap();
     }
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("http://{}/frames", frames(address, "200 OK").0);
+    let url = format!("http://{}/frames", frames(address, true).0);
     for night in [&[][..], &["--blink-settings=preferredColorScheme=0", "--force-prefers-reduced-motion"]] {
         let (printed, console) = browse(folder.path(), &url, night);
         assert_eq!(console, Vec::<String>::new());
-        let found = printed.split_once("<pre id=\"seen\">").and_then(|(_, rest)| rest.split_once("</pre>"));
-        let (found, _) = found.unwrap_or_else(|| panic!("the browser printed {printed:.600}"));
-        let found = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-        let seen: Vec<Value> = serde_json::from_str(&found).unwrap_or_else(|error| panic!("{error}: {found:.300}"));
+        let seen = seen(&printed);
         assert_eq!(seen.len(), 2);
         for seen in &seen {
             assert_eq!((&seen["outside"], &seen["executed"]), (&Value::Array(Vec::new()), &false.into()), "{seen}");
@@ -251,7 +193,7 @@ fn a_page_for_which_there_is_no_stream_asks_for_each_look() {
     let page = page();
     let (_server, address) = serve(&page);
     let folder = tempfile::tempdir().unwrap();
-    let (refuses, looks) = frames(address, "503 Service Unavailable");
+    let (refuses, looks) = frames(address, false);
     let (printed, _) = browse(folder.path(), &format!("http://{refuses}/"), &[]);
     // The first is asked for in any case.
     assert!(looks.load(Ordering::Relaxed) >= 3, "{looks:?}");

@@ -11,6 +11,7 @@ use corelane_rules::{Execution, Limits, Rules};
 use corelane_stack::{InterfaceSettings, NatSettings, Network, ReversePath, Route, Tags};
 use corelane_xdp::Ours;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 /// What a gateway is to be: lanes have all frames of its ports, and send on what is for others.
 ///
@@ -42,6 +43,8 @@ pub struct Gateway {
     pub nat: Option<NatSettings>,
     /// What is set of polling where ports poll, in this order; each lane has one controller for all of its ports.
     pub polling: Vec<polling::Change>,
+    /// A file for what is counted over time. Lanes write nothing: whoever runs them may ([`LiveGateway::graphs`](crate::lanes::LiveGateway::graphs)).
+    pub graphs: Option<PathBuf>,
 }
 
 /// A port: an interface of the kernel's, or a tap, of whose frames lanes have all.
@@ -67,7 +70,16 @@ impl Gateway {
     /// A gateway with these ports, without routes, and with rules that let all go on.
     pub fn of(ports: Vec<Port>) -> Self {
         let rules = Rules::new(true, Limits::default());
-        Self { ports, routes: Vec::new(), rules, execution: Execution::default(), offloads: true, nat: None, polling: Vec::new() }
+        Self {
+            ports,
+            routes: Vec::new(),
+            rules,
+            execution: Execution::default(),
+            offloads: true,
+            nat: None,
+            polling: Vec::new(),
+            graphs: None,
+        }
     }
 
     /// Adds a route: the network of an address and so many bits is reached by a router beside one of the gateway's own addresses.

@@ -109,6 +109,11 @@ impl Wires {
         self.gateways.first()
     }
 
+    /// The file for what is counted of the gateway over time.
+    pub fn graphs(&self) -> Option<&Path> {
+        self.gateway()?.graphs.as_deref()
+    }
+
     /// What the gateway has at each port, in words for whoever starts it.
     pub fn described(&self) -> Vec<String> {
         self.gateways.iter().flat_map(|gateway| gateway.ports.iter().map(Port::described)).collect()

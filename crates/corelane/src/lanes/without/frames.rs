@@ -40,6 +40,10 @@ impl Wires {
         None
     }
 
+    pub(crate) fn graphs(&self) -> Option<&Path> {
+        None
+    }
+
     pub(crate) fn described(&self) -> Vec<String> {
         Vec::new()
     }
