@@ -15,6 +15,8 @@ pub(crate) mod ending;
 pub(crate) mod entry;
 #[cfg(feature = "packets")]
 pub(crate) mod frames;
+#[cfg(feature = "packets")]
+pub mod gateway;
 mod handed;
 #[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
 mod keepsake;

@@ -259,7 +259,10 @@ impl<D: Driver> Stack<D> {
         }
         (self.left, self.handled) = (self.beside.borrow().budget(), 0);
         self.net.set_now(now);
-        self.fenced(|net, _, beside| net.expire(beside));
+        self.fenced(|net, _, beside| {
+            net.carry_out(beside);
+            net.expire(beside);
+        });
         self.run();
         self.look();
         self.hand_over(at_most);
@@ -294,7 +297,8 @@ impl<D: Driver> Stack<D> {
     /// How long the driver below may wait, if we may wait for so long.
     fn wait(&mut self, wait: Wait) -> Wait {
         let beside = &*self.beside.borrow();
-        let has_news = beside.has_leaving() || beside.has_records() || beside.has_broken_untold();
+        let has_orders = beside.orders.are_waiting() || beside.orders.has_noted();
+        let has_news = has_orders || beside.has_leaving() || beside.has_records() || beside.has_broken_untold();
         let has_packets = self.net.has_queued(beside) || self.gates.iter().any(Gate::has_frames);
         let has_packets = has_packets && !self.polling.is_held();
         if !self.done.is_empty() || self.is_cut_short || has_packets || has_news {

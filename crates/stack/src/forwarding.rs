@@ -24,10 +24,12 @@ use crate::outward::Outward;
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of};
 use crate::routes::Way;
 use crate::settings::{MssClamp, ReversePath, Settings};
+use corelane_rules::{Records, RuleId, RuleSet};
 use corelane_seam::{Frame, FrameMemory};
 use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk, ipv4};
 use std::iter::once;
+use std::sync::Arc;
 
 /// Bytes of the header of TCP without options.
 const TCP_BYTES: usize = 20;
@@ -65,6 +67,8 @@ pub(crate) struct Forwarding {
     roles: Vec<Role>,
     traffic: Vec<Traffic>,
     judge: Option<Box<dyn Judge>>,
+    rules: Option<Arc<RuleSet>>,
+    records: Records,
     /// Packets are forwarded at one of the interfaces, or judged.
     is_on: bool,
     secret: u32,
@@ -77,7 +81,9 @@ impl Forwarding {
             roles: settings.interfaces.iter().map(role).collect(),
             traffic: vec![Traffic::default(); settings.interfaces.len()],
             judge: None,
-            is_on: settings.interfaces.iter().any(|one| one.forwards),
+            rules: settings.rules.clone(),
+            records: Records::default(),
+            is_on: settings.rules.is_some() || settings.interfaces.iter().any(|one| one.forwards),
             secret: settings.secret as u32,
         }
     }
@@ -87,9 +93,39 @@ impl Forwarding {
         (self.judge, self.is_on) = (Some(judge), true);
     }
 
+    /// These rules are in force from now on; counters stay with the rules that stay.
+    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
+        (self.rules, self.is_on) = (Some(rules), true);
+    }
+
+    /// The rules in force.
+    pub const fn rules(&self) -> Option<&Arc<RuleSet>> {
+        self.rules.as_ref()
+    }
+
+    /// What packets have left behind of them.
+    pub const fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Counters of these rules begin with 0 again.
+    pub fn zero(&mut self, rules: &[RuleId]) {
+        self.records.zero(rules);
+    }
+
+    /// Lines of these rules are counted from 0 again.
+    pub fn reset_log(&mut self, rules: &[RuleId]) {
+        self.records.reset_log(rules);
+    }
+
     /// Whether packets are forwarded or judged at all.
     pub const fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    /// What was forwarded at each interface.
+    pub fn all_traffic(&self) -> &[Traffic] {
+        &self.traffic
     }
 
     /// What was forwarded at an interface.

@@ -95,6 +95,7 @@ mod interface;
 mod interfaces;
 mod net;
 mod opening;
+mod orders;
 mod outward;
 mod packet;
 mod peers;
@@ -106,9 +107,11 @@ mod round;
 mod routes;
 mod settings;
 mod sockets;
+mod translation;
 mod trunk;
 mod tunnels;
 mod udp;
+mod view;
 mod work;
 
 pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
@@ -120,8 +123,10 @@ pub use placing::PROTOCOLS;
 pub use published::{LanePolling, polling_of, port_states_of, ports_of, report_of};
 pub use routes::{NARROW_MAX, check_addresses, check_own};
 pub use settings::{
-    Advertised, Error, INTERFACES_MAX, InterfaceSettings, MssClamp, Network, ROUTES_MAX, ReversePath, Route, Settings, WAYS_MAX,
+    Advertised, Error, INTERFACES_MAX, InterfaceSettings, MssClamp, NatSettings, Network, ROUTES_MAX, ReversePath, Route,
+    RouteChange, Settings, WAYS_MAX,
 };
 pub use trunk::{NoTags, Tags};
 pub use tunnels::{Tunnel, TunnelCounts};
+pub use view::{Look, View};
 pub use work::{Crossing, Lookout, Packets, Policy, Sight};

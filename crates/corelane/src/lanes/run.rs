@@ -178,7 +178,7 @@ fn leaves_a_port_open(lanes: &Lanes) -> bool {
 
 // tidy: long because what a program is made of is made in one order
 fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
-    if lanes.services.is_empty() {
+    if lanes.services.is_empty() && lanes.wires.is_empty() {
         return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
     let descriptors = raise_descriptor_limit();
@@ -188,7 +188,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let mut listeners =
         others::of_manager(lanes).map_err(|error| Error::System { what: "taking what was handed over", error })?;
     listeners.extend(taken.as_mut().map(Taken::take_listeners).unwrap_or_default());
-    lanes.packet.as_ref().map_or(Ok(()), frames::refuse_shared_addresses)?;
+    frames::refuse_shared_addresses(&lanes.wires)?;
     let (places, names) = claim_places(lanes, &mut taken)?;
     let planned = planned(lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
@@ -202,10 +202,9 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let steered = steer(lanes, &server(lanes, &places, cpus.len()), &mut taken, tell.clone())?;
     notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
     notes.extend(handed::note(&places, cpus.len()).into_iter().chain(needs::note_of_loopback(&places)));
-    let open = |port| {
-        frames::open(port, &control, &lanes.steering, settings.channel_messages, (chosen.kind, lanes.receiving.user_fraction()))
-    };
-    let ports = lanes.packet.as_ref().map(open).transpose()?;
+    let driver_and_part = (chosen.kind, lanes.receiving.user_fraction());
+    let open = || frames::open(&lanes.wires, &control, &lanes.steering, settings.channel_messages, driver_and_part);
+    let ports = (!lanes.wires.is_empty()).then(open).transpose()?;
     let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
     notes.extend(told);
     let page = make_page(lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
@@ -216,7 +215,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let waiter = waiter(&control)?;
     let passage = Passage::new().map_err(|error| Error::System { what: "joining the lanes' tables (socketpair)", error })?;
     let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
-    let offers = lanes.packet.as_ref().zip(packets.as_ref()).map(|(port, placing)| placing.offer(port)).transpose()?;
+    let offers = packets.as_ref().map(|placing| placing.offer(&lanes.wires)).transpose()?;
     let beside = offers.flatten().into_iter().collect();
     let exchange = Exchange::new(&control, settings.channel_messages, waiter.ends().wake().clone());
     let moves = Moves::new(tell.clone());
@@ -347,7 +346,7 @@ impl Running {
 
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
     fn with_socket(mut self, lanes: &Lanes, packets: Option<Placing>) -> Self {
-        let page = self.page.path().filter(|_| !self.places.is_empty());
+        let page = self.page.path().filter(|_| !self.places.is_empty() || packets.is_some());
         let opened =
             page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), packets, self.receiving.clone()));
         match opened.transpose() {
@@ -785,13 +784,13 @@ fn waiter(control: &Arc<Control>) -> Result<Waiter, Error> {
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
     // What comes as frames finds its lane by the card, and by the lanes themselves.
     let is_steered = |place: &&Place| {
-        let is_ours = |ip| lanes.packet.as_ref().is_some_and(|port| port.has(ip));
+        let is_ours = |ip| lanes.wires.device_of(ip).is_some();
         !place.address.ip().is_some_and(is_ours)
     };
     let flows_to =
         |place: &Place| Some(corelane_svc::TransportAddress { transport: place.transport, address: place.address.inet()? });
     // One socket of all lanes has no lane.
     let places = places.iter().filter(|place| place.named.is_none()).filter(is_steered).filter_map(flows_to);
-    let over_frames = lanes.packet.is_some();
+    let over_frames = !lanes.wires.is_empty();
     Server { places: places.collect(), lanes: count, over_frames, joins: lanes.join }
 }
