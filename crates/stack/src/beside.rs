@@ -223,6 +223,11 @@ impl Beside {
         records.enumerate().for_each(|(number, record)| self.records.extend(Some(record).filter(|_| number < room)));
     }
 
+    /// Whether he may be told one more thing.
+    pub fn has_room_for_records(&self) -> bool {
+        self.records.len() < RECORDS_MAX
+    }
+
     /// Whether the operator is to hear something.
     pub fn has_records(&self) -> bool {
         !self.records.is_empty()

@@ -3,14 +3,16 @@
 use crate::beside::Beside;
 use crate::counts::{Drop, PacketCounts};
 use crate::fault;
-use crate::forwarding::{Judge, Traffic};
+use crate::forwarding::Traffic;
 use crate::gate::{self, Gate};
 use crate::net::Net;
 use crate::polling::Polling;
 use crate::settings::{Error, Route, Settings};
 use crate::sockets::{self, Batches, Sending};
+use crate::view::View;
 use crate::work::Packets;
 use corelane_lane::{Mesh, fenced};
+use corelane_rules::RuleSet;
 use corelane_seam::{
     Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Detached, Driver, DriverCounters, Fault, Handle, Listen,
     Op, Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
@@ -110,9 +112,15 @@ impl<D: Driver> Stack<D> {
         self.net.traffic(interface)
     }
 
-    /// Has packets judged from now on: those that are for us once, those that are forwarded when they have come and before they leave.
-    pub fn set_judge(&mut self, judge: Box<dyn Judge>) {
-        self.net.set_judge(judge);
+    /// Other rules are in force from now on; counters and states stay with the rules that stay.
+    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
+        self.net.set_rules(rules);
+    }
+
+    /// What there is, as of now.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        self.net.view(self.beside.borrow().placing.lane())
     }
 
     /// Datagrams that ran behind a later one of their flow, because they waited for fragments.

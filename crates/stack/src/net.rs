@@ -4,7 +4,7 @@ use crate::beside::{Beside, PortsNow};
 use crate::counts::Drop;
 use crate::discovery;
 use crate::fault;
-use crate::forwarding::{self, Forwarding, Judge, Traffic};
+use crate::forwarding::{self, Forwarding, Traffic};
 use crate::fragments::Fragments;
 use crate::gate::Gate;
 use crate::gauges::{Gauges, LinkGauges};
@@ -23,8 +23,10 @@ use crate::translation::Translation;
 use crate::trunk::Trunk;
 use crate::udp;
 use crate::view::View;
+use corelane_rules::RuleSet;
 use corelane_seam::{Bind, Completion, Fault, Frame, FrameMemory, Level, PortFacts, Record, Socket};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// Changes of routes that one part of a turn makes, at most.
 const CHANGES_EACH: usize = 128;
@@ -124,9 +126,15 @@ impl Net {
         self.forwarding.traffic(interface)
     }
 
-    /// From now on packets are judged.
-    pub fn set_judge(&mut self, judge: Box<dyn Judge>) {
-        self.forwarding.set_judge(judge);
+    /// Other rules are in force from now on.
+    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
+        self.forwarding.set_rules(rules);
+    }
+
+    /// What somebody from outside sees of that lane.
+    pub fn view(&self, lane: usize) -> View<'_> {
+        let Self { now, interfaces, routes, forwarding, translation, .. } = self;
+        View { lane, now: *now, interfaces, routes, forwarding, translation: translation.as_ref() }
     }
 
     /// Carries out what was told, up to the part of it that a part of a turn may take.
@@ -134,9 +142,9 @@ impl Net {
         while let Some(order) = beside.orders.take() {
             beside.tally.note();
             match order {
-                Order::Rules(rules) => self.forwarding.set_rules(rules),
-                Order::ZeroRules(rules) => self.forwarding.zero(&rules),
-                Order::ResetLog(rules) => self.forwarding.reset_log(&rules),
+                Order::Rules(rules) => self.set_rules(rules),
+                Order::ZeroRules(rules) => self.forwarding.judging_mut().zero(&rules),
+                Order::ResetLog(rules) => self.forwarding.judging_mut().reset_log(&rules),
                 Order::Routes(changes, from) => {
                     let to = changes.len().min(from + CHANGES_EACH);
                     self.change_routes(&changes[from..to], beside);
@@ -144,11 +152,7 @@ impl Net {
                         return beside.orders.put_back(Order::Routes(changes, to));
                     }
                 }
-                Order::Look(looker) => {
-                    let Self { now, interfaces, routes, forwarding, translation, .. } = self;
-                    let (lane, now, translation) = (beside.placing.lane(), *now, translation.as_ref());
-                    looker.look(&View { lane, now, interfaces, routes, forwarding, translation });
-                }
+                Order::Look(looker) => looker.look(&self.view(beside.placing.lane())),
                 Order::Noted(note) => beside.orders.note(note),
             }
         }
@@ -319,6 +323,10 @@ impl Net {
             if interface.takes_coming_up() {
                 reports::report_groups(&mut self.outward(beside).0, number, true);
             }
+        }
+        while !beside.is_broken() && beside.has_room_for_records() {
+            let Some(line) = self.forwarding.judging_mut().take_line() else { break };
+            beside.tell(std::iter::once(line));
         }
         if has_news {
             beside.tally.note();

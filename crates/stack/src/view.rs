@@ -31,13 +31,13 @@ impl<'a> View<'a> {
     /// The rules in force; none if none were ever given.
     #[must_use]
     pub fn rules(&self) -> Option<&'a Arc<RuleSet>> {
-        self.forwarding.rules()
+        self.forwarding.judging().rules()
     }
 
     /// What packets have left behind of the rules: counters, states.
     #[must_use]
     pub fn records(&self) -> &'a Records {
-        self.forwarding.records()
+        self.forwarding.judging().records()
     }
 
     /// What was forwarded at each interface, by its number.
