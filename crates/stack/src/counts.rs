@@ -50,11 +50,15 @@ pub enum Drop {
     Judged,
     /// It was to be forwarded, and too many frames waited for the port that it was to leave by.
     Outgoing,
+    /// A message of DHCP that may not be relayed: from a client it names a relay already, or has passed too many; from a server it is for no client of ours, or comes from none.
+    Relay,
+    /// More messages of DHCP came than are relayed.
+    RelayLimited,
 }
 
 impl Drop {
     /// How many there are.
-    pub const COUNT: usize = 22;
+    pub const COUNT: usize = 24;
 }
 
 /// What was counted since the stack was made.
@@ -108,6 +112,10 @@ pub struct PacketCounts {
     pub sums_left: u64,
     /// Packets that were forwarded.
     pub forwarded: u64,
+    /// Requests of DHCP clients that were passed on to servers.
+    pub relay_requests: u64,
+    /// Answers of DHCP servers that were passed on to clients.
+    pub relay_replies: u64,
     /// How often the interface was found down.
     pub downs: u64,
     pub(crate) tunnels: [TunnelCounts; Tunnel::ALL.len()],
@@ -193,4 +201,4 @@ impl std::ops::DerefMut for Tally {
     }
 }
 
-const _: () = assert!(Drop::Outgoing as usize + 1 == Drop::COUNT, "each reason has its count");
+const _: () = assert!(Drop::RelayLimited as usize + 1 == Drop::COUNT, "each reason has its count");

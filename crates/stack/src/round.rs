@@ -15,6 +15,7 @@ use crate::outward::Outward;
 use crate::packet::{Ip, Packet, Spare};
 use crate::peers::Opened;
 use crate::placing::{Leaving, Placing};
+use crate::relay::Relay;
 use crate::sockets::{Ports, Sockets};
 use crate::tunnels::Tunnel;
 use crate::udp;
@@ -34,6 +35,7 @@ pub(crate) struct Round<'a> {
     fragments: &'a mut Fragments,
     tunnels: &'a Opened,
     forwarding: &'a mut Forwarding,
+    relay: &'a mut Relay,
     placing: &'a mut Placing,
     channels: &'a mut Channels,
     spare: &'a mut Spare,
@@ -47,10 +49,10 @@ impl<'a> Round<'a> {
         sockets: &'a mut Sockets,
         ports: &'a Ports,
         fragments: &'a mut Fragments,
-        (tunnels, forwarding): (&'a Opened, &'a mut Forwarding),
+        (tunnels, forwarding, relay): (&'a Opened, &'a mut Forwarding, &'a mut Relay),
         (placing, channels, spare): (&'a mut Placing, &'a mut Channels, &'a mut Spare),
     ) -> Self {
-        Self { out, sockets, ports, fragments, tunnels, forwarding, placing, channels, spare, is_own_word: false }
+        Self { out, sockets, ports, fragments, tunnels, forwarding, relay, placing, channels, spare, is_own_word: false }
     }
 
     /// A frame of a port's: a packet, or the next part of one. Its tags say at which interface, once they are looked at; until then it is at that without tags.
@@ -341,6 +343,12 @@ impl<'a> Round<'a> {
 
     /// Gives a datagram to its socket.
     fn udp(&mut self, mut packet: Packet, ip: Ip) {
+        if self.relay.takes(&packet, &ip) {
+            return match self.relay.hear(&mut self.out, &mut packet, ip) {
+                Ok(()) => self.spare.put(packet),
+                Err(why) => self.drop(why, packet),
+            };
+        }
         self.out.tally.datagrams_arrived += 1;
         let (from, to) = match udp::look(&mut self.out, &mut packet, ip) {
             Ok(ends) => ends,
