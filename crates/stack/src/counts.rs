@@ -50,6 +50,8 @@ pub enum Drop {
     Judged,
     /// It was to be forwarded, and too many frames waited for the port that it was to leave by.
     Outgoing,
+    /// Its addresses were to be translated, and could not be: it is of no flow, of no kind that can be, or a bound was met.
+    Translation,
     /// A message of DHCP that may not be relayed: from a client it names a relay already, or has passed too many; from a server it is for no client of ours, or comes from none.
     Relay,
     /// More messages of DHCP came than are relayed.
@@ -58,7 +60,7 @@ pub enum Drop {
 
 impl Drop {
     /// How many there are.
-    pub const COUNT: usize = 24;
+    pub const COUNT: usize = 25;
 }
 
 /// What was counted since the stack was made.

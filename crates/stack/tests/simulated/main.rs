@@ -12,6 +12,7 @@ mod hostile;
 mod interfaces;
 mod lanes;
 mod link;
+mod nat;
 mod order;
 mod pieces;
 mod polling;

@@ -45,7 +45,7 @@ fn seen(set: &str, play: impl FnOnce(&mut Gateway)) -> Vec<u64> {
 }
 
 /// A segment that a host at a place sends to the stack's station.
-fn segment(gateway: &Gateway, place: usize, (from, to): (IpAddr, IpAddr), flags: Flags) -> Vec<u8> {
+pub fn segment(gateway: &Gateway, place: usize, (from, to): (IpAddr, IpAddr), flags: Flags) -> Vec<u8> {
     let header = tcp::Header {
         source: 4000,
         destination: 80,
