@@ -154,8 +154,9 @@ impl Records {
         self.states.find(facts, now)
     }
 
-    /// As [`Records::find`], and nothing changes.
-    pub(crate) fn peek(&self, facts: &Facts, now: u64) -> Option<RuleId> {
+    /// The rule that made the state of a packet's flow, if it has one. Nothing changes.
+    #[must_use]
+    pub fn state_of(&self, facts: &Facts, now: u64) -> Option<RuleId> {
         self.states.peek(facts, now)
     }
 

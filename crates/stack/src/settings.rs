@@ -88,7 +88,7 @@ pub enum RouteChange {
 }
 
 /// Translation of addresses and ports of IPv4, for packets that are forwarded from or to some interfaces.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatSettings {
     /// The numbers of the outside interfaces: what leaves by one has its source translated, what comes by one its destination. Inside interfaces are all others.
     pub interfaces: Vec<usize>,

@@ -8,6 +8,7 @@ use crate::lanes::frames::Wires;
 #[cfg(feature = "packets")]
 use crate::lanes::frames::{Gateway, PacketPort};
 use crate::lanes::keepsake::Keepsake;
+use crate::lanes::read_file::ReadFile;
 use crate::lanes::receiving::Asked;
 use crate::lanes::url::Url;
 use corelane_lane::LaneSettings;
@@ -110,6 +111,8 @@ pub struct Lanes {
     /// How long a process that takes over from this one may take for a step. No user sets it.
     pub(crate) patience: Duration,
     pub(crate) keepsakes: Vec<Keepsake>,
+    /// Files of which it was made, and of which it may be made again.
+    pub(crate) files: Vec<ReadFile>,
     /// What was found while the settings were read.
     pub(crate) notes: Vec<Record>,
     /// Which processes had the ports that are to be served.
@@ -144,6 +147,7 @@ impl Lanes {
             take_over: None,
             patience: PATIENCE,
             keepsakes: Vec::new(),
+            files: Vec::new(),
             notes: Vec::new(),
             holders: Vec::new(),
         }
@@ -490,12 +494,13 @@ impl Lanes {
         self.services.iter().filter_map(|served| served.url.as_ref()).any(is_such)
     }
 
-    /// The files and directories that the services name in their options, or are served at; and where packets are offered.
+    /// The files and directories that the services name in their options, or are served at; those of which places were read; and where packets are offered.
     pub fn paths(&self) -> Vec<PathUse> {
         let named = self.services.iter().filter_map(|served| Some(served.declared.as_ref()?.chosen.paths())).flatten().cloned();
         let sockets = self.services.iter().filter_map(|served| served.url.as_ref()?.path());
         let offers = self.wires.channels();
-        named.chain(sockets.chain(offers).map(|path| PathUse::Written(path.to_owned()))).collect()
+        let read = self.files.iter().map(|file| PathUse::Read(file.path().to_owned()));
+        named.chain(read).chain(sockets.chain(offers).map(|path| PathUse::Written(path.to_owned()))).collect()
     }
 }
 

@@ -2,5 +2,6 @@
 
 pub use crate::lanes::frames::{At, Gateway, NoGateway, Port};
 pub use corelane_isr::polling::{Change as PollingChange, ChangeError as PollingChangeError};
+pub use corelane_nat as nat;
 pub use corelane_rules as rules;
-pub use corelane_stack::{Advertised, InterfaceSettings, MssClamp, Network, NoTags, ReversePath, Route, Tags};
+pub use corelane_stack::{Advertised, InterfaceSettings, MssClamp, NatSettings, Network, NoTags, ReversePath, Route, Tags};

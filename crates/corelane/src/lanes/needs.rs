@@ -66,6 +66,11 @@ pub(crate) fn refuse(lanes: &Lanes) -> Result<(), Error> {
     plan::check(lanes)?;
     driver::check(&lanes.driver_settings)?;
     lanes.wires.check()?;
+    if lanes.take_over.is_some() && !lanes.wires.is_empty() {
+        let why = "ports (--packet, gateway) cannot be taken over, for an interface has one program at a time: end the other process, and start this one \
+                   without it; packets that come between are lost";
+        return Err(Error::Setting { name: "take-over", why: why.to_owned() });
+    }
     receiving::check(&lanes.receiving, &lanes.wires)?;
     for served in &lanes.services {
         served.declared.iter().flat_map(|declared| declared.chosen.paths()).try_for_each(|path| readable(&served.name, path))?;

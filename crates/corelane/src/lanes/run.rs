@@ -12,6 +12,7 @@ use crate::lanes::ending::{Lives, Waiter};
 use crate::lanes::frames::{self, Homeward, LaneFrames, Packets, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
+use crate::lanes::live_gateway::{self, LiveGateway};
 use crate::lanes::moves::Moves;
 use crate::lanes::needs;
 use crate::lanes::others::{self, Others};
@@ -73,6 +74,10 @@ pub struct Running {
     stalls: Option<Stalls>,
     /// How the kernel receives beside the lanes, if it is told.
     receiving: Option<UserFraction>,
+    /// The gateway that lanes are, if they are one.
+    gateway: Option<LiveGateway>,
+    /// Its ports, in words.
+    ports: Vec<String>,
     /// What services have outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
     /// The process that this one takes over from, until it is decided which of them serves; dropped before that, that one serves on.
@@ -203,9 +208,12 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
     notes.extend(handed::note(&places, cpus.len()).into_iter().chain(needs::note_of_loopback(&places)));
     let driver_and_part = (chosen.kind, lanes.receiving.user_fraction());
-    let open = || frames::open(&lanes.wires, &control, &lanes.steering, settings.channel_messages, driver_and_part);
+    let ruling = live_gateway::ruling(&lanes.wires)?;
+    let ruled = || (&lanes.wires, ruling.as_ref().map(|ruling| ruling.set()));
+    let open = || frames::open(ruled(), &control, &lanes.steering, settings.channel_messages, driver_and_part);
     let ports = (!lanes.wires.is_empty()).then(open).transpose()?;
-    let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
+    let (ports, packets, told) =
+        ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(Arc::new(placing)), told));
     notes.extend(told);
     let page = make_page(lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     tell_of_table(&page, &steered);
@@ -243,6 +251,8 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         passage,
         stalls: None,
         receiving: None,
+        gateway: None,
+        ports: lanes.wires.described(),
         beside,
         taken: None,
         taken_over: None,
@@ -256,6 +266,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
     running.watch_for_stalls(lanes)?;
     running.govern_receiving(lanes)?;
+    running.gateway = LiveGateway::new(lanes, ruling, packets.as_ref());
     let mut running = running.with_socket(lanes, packets).with_beside(lanes);
     running.taken = taken;
     Ok(running)
@@ -345,10 +356,11 @@ impl Running {
     }
 
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
-    fn with_socket(mut self, lanes: &Lanes, packets: Option<Placing>) -> Self {
+    fn with_socket(mut self, lanes: &Lanes, packets: Option<Arc<Placing>>) -> Self {
         let page = self.page.path().filter(|_| !self.places.is_empty() || packets.is_some());
+        let told = (packets, self.gateway.clone());
         let opened =
-            page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), packets, self.receiving.clone()));
+            page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), told, self.receiving.clone()));
         match opened.transpose() {
             Err(error) => {
                 self.note(Degraded::NoControl.note(format_args!("nobody can change the table from outside: {error}")));
@@ -380,6 +392,17 @@ impl Running {
     #[cfg(feature = "packets")]
     pub fn user_fraction(&self) -> Option<UserFraction> {
         self.receiving.clone()
+    }
+
+    /// What a gateway has at each of its ports, in words; nothing where lanes are none.
+    pub fn ports(&self) -> &[String] {
+        &self.ports
+    }
+
+    /// The gateway that lanes are, for those who have its file read again; none where they are none.
+    #[cfg(feature = "packets")]
+    pub fn gateway(&self) -> Option<LiveGateway> {
+        self.gateway.clone()
     }
 
     fn giver(&self, lanes: &Lanes, page: &Path) -> Giver {

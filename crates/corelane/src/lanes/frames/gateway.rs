@@ -8,7 +8,7 @@ pub use check::{At, NoGateway};
 
 use corelane_isr::polling;
 use corelane_rules::{Execution, Limits, Rules};
-use corelane_stack::{InterfaceSettings, MssClamp, Network, ReversePath, Route, Tags};
+use corelane_stack::{InterfaceSettings, NatSettings, Network, ReversePath, Route, Tags};
 use corelane_xdp::Ours;
 use std::net::IpAddr;
 
@@ -36,6 +36,8 @@ pub struct Gateway {
     pub rules: Rules,
     /// How rules are carried out.
     pub execution: Execution,
+    /// Whose addresses are translated, by the numbers of the outside interfaces; none: nobody's. Its own sockets must not use the ports that are given to inside hosts.
+    pub nat: Option<NatSettings>,
     /// What is set of polling where ports poll, in this order; each lane has one controller for all of its ports.
     pub polling: Vec<polling::Change>,
 }
@@ -56,11 +58,14 @@ pub struct Port {
     pub interfaces: Vec<InterfaceSettings>,
 }
 
+/// Networks of a port that are shown.
+const SHOWN: usize = 8;
+
 impl Gateway {
     /// A gateway with these ports, without routes, and with rules that let all go on.
     pub fn of(ports: Vec<Port>) -> Self {
         let rules = Rules::new(true, Limits::default());
-        Self { ports, routes: Vec::new(), rules, execution: Execution::default(), polling: Vec::new() }
+        Self { ports, routes: Vec::new(), rules, execution: Execution::default(), nat: None, polling: Vec::new() }
     }
 
     /// Adds a route: the network of an address and so many bits is reached by a router beside one of the gateway's own addresses.
@@ -113,6 +118,18 @@ impl Port {
         self.interfaces.iter().flat_map(|one| &one.networks)
     }
 
+    /// The port with its networks, a few of them by name and address.
+    pub(crate) fn described(&self) -> String {
+        let own = |one: &InterfaceSettings| {
+            let addresses: Vec<String> = one.networks.iter().map(|own| format!("{}/{}", own.address, own.bits)).collect();
+            format!("{} {}", one.name, addresses.join(" "))
+        };
+        let with_addresses = || self.interfaces.iter().filter(|one| !one.networks.is_empty());
+        let (shown, all) = (with_addresses().take(SHOWN).map(own).collect::<Vec<_>>().join(", "), with_addresses().count());
+        let more = if all > SHOWN { format!(", and {} more", all - SHOWN) } else { String::new() };
+        format!("port {}: {shown}{more}", self.device)
+    }
+
     /// The interface's packets that lanes have.
     pub(crate) fn ours(&self) -> Ours {
         let needs_all = |one: &InterfaceSettings| {
@@ -122,10 +139,10 @@ impl Port {
     }
 }
 
-/// An interface that forwards as gateways do: from whom a way leads back, and with segments that fit.
+/// An interface that forwards as gateways do: from those to whom a way leads back.
 fn forwarding(name: &str, tags: Tags) -> InterfaceSettings {
     let mut made = InterfaceSettings::default();
     (made.name, made.tags) = (name.into(), tags);
-    (made.forwards, made.reverse_path, made.mss) = (true, ReversePath::Strict, MssClamp::Off);
+    (made.forwards, made.reverse_path) = (true, ReversePath::Strict);
     made
 }

@@ -14,6 +14,7 @@ use corelane_os::claim::claim;
 use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
 use corelane_rss::{FlowHasher, Table, Transport};
+use corelane_rules::RuleSet;
 use corelane_seam::{FrameMemory, Record};
 use corelane_select::QueueSelector;
 use corelane_stack::check_addresses;
@@ -30,7 +31,9 @@ pub(crate) fn refuse_shared_addresses(wires: &Wires) -> Result<(), Error> {
     let has_it = |ip: &IpAddr| claim(Transport::Udp, &SocketAddr::new(*ip, 0).into(), true, false).is_ok();
     match wires.addresses().find(has_it) {
         None => Ok(()),
-        Some(ip) => Err(refused("packet", corelane_xdp::Error::AddressTaken { address: ip, remedy: taking_away(ip).into() })),
+        Some(ip) => {
+            Err(refused(wires.asked_by(), corelane_xdp::Error::AddressTaken { address: ip, remedy: taking_away(ip).into() }))
+        }
     }
 }
 
@@ -45,7 +48,7 @@ pub(crate) fn refuse_lanes_without_queue(wires: &Wires, lanes: usize) -> Result<
     if ports.peek().is_none() || !has_afxdp() {
         return Ok(());
     }
-    ports.try_for_each(|port| check_lanes(&port.device, lanes).map_err(|why| refused("packet", why)))
+    ports.try_for_each(|port| check_lanes(&port.device, lanes).map_err(|why| refused(wires.asked_by(), why)))
 }
 
 /// Bytes that a lane's rings of io_uring lock as well, twice: the kernel takes back those of a trial when it likes.
@@ -58,9 +61,9 @@ struct Opened {
     news: KernelNews,
 }
 
-/// Opens a queue of each interface for each lane, which has this driver, and this user fraction where no port says anything else.
+/// Opens a queue of each interface for each lane, which has this driver, and this user fraction where no port says anything else. Lanes begin with these rules.
 pub(crate) fn open(
-    wires: &Wires,
+    (wires, rules): (&Wires, Option<Arc<RuleSet>>),
     control: &Arc<Control>,
     steering: &Steering,
     messages: usize,
@@ -72,14 +75,16 @@ pub(crate) fn open(
     let secret = secret().map_err(|error| Error::System { what: "asking for randomness (getrandom)", error })?;
     let polling = wires.polling(user_fraction)?;
     let settings = |lane: usize| {
-        let settings = wires.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128)).with_polling(polling);
+        let mut settings =
+            wires.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128)).with_polling(polling);
+        settings.rules.clone_from(&rules);
         // One speaks for all.
         if lane == 0 { settings.with_introduction() } else { settings }
     };
     // Before anything is opened.
-    check_addresses(&settings(0)).map_err(|why| refused("packet", why))?;
+    check_addresses(&settings(0)).map_err(|why| refused(wires.asked_by(), why))?;
     let opened = wires.ports().map(|port| open_port(port, (&hasher, &table), lanes));
-    let mut opened = opened.collect::<Result<Vec<_>, _>>()?;
+    let mut opened = opened.collect::<Result<Vec<_>, _>>().map_err(|why| refused(wires.asked_by(), why))?;
     let beside = if driver == DriverKind::Uring { RINGS_BYTES } else { 0 };
     let (frames, fewer) = frames_of(wires, &opened, beside, lanes)?;
     let mut notes: Vec<Record> = wires.ports().zip(&opened).flat_map(|(port, opened)| notes_of(port, &opened.choice)).collect();
@@ -105,15 +110,14 @@ pub(crate) fn open(
     Ok((each, Placing { tell, tables, lanes, selectors, polling: polling.map(Mutex::new) }, notes))
 }
 
-fn open_port(port: &Port, (hasher, table): (&FlowHasher, &Table), lanes: usize) -> Result<Opened, Error> {
-    let refused = |why: corelane_xdp::Error| refused("packet", why);
-    let mut news = KernelNews::hear(port.addresses().collect()).map_err(refused)?;
+fn open_port(port: &Port, (hasher, table): (&FlowHasher, &Table), lanes: usize) -> Result<Opened, corelane_xdp::Error> {
+    let mut news = KernelNews::hear(port.addresses().collect())?;
     let ours = port.ours();
     let opened = match port.is_tap {
         true => taps_for(&port.device, &ours, (hasher, table), lanes),
         false => ports_for(&port.device, &ours, lanes).map(|choice| (choice, None)),
     };
-    let (mut choice, selector) = opened.map_err(refused)?;
+    let (mut choice, selector) = opened?;
     assert!(choice.queues.len() == lanes, "each lane has a queue");
     if port.polls {
         choice.poll();
@@ -132,7 +136,7 @@ fn frames_of(wires: &Wires, opened: &[Opened], beside: usize, lanes: usize) -> R
     for (port, most) in wires.ports().zip(most(&choices, &asked, beside)) {
         let (had, fewer) = frames_had(port.frames, most).ok_or_else(|| {
             let bytes = asked.iter().map(|asked| asked.unwrap_or(FRAMES_LEAST)).sum::<usize>() * FRAME_BYTES * lanes;
-            refused("packet", corelane_xdp::Error::LockedMemory { bytes, limit: locked_bytes_max() })
+            refused(wires.asked_by(), corelane_xdp::Error::LockedMemory { bytes, limit: locked_bytes_max() })
         })?;
         frames.push(had);
         notes.extend(fewer.map(|fewer| Degraded::Packet.note(format_args!("packet {}: {fewer}", port.device))));

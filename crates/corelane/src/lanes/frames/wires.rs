@@ -28,6 +28,11 @@ impl Wires {
         self.gateways.push(gateway);
     }
 
+    /// The setting by which there are ports.
+    pub fn asked_by(&self) -> &'static str {
+        if self.gateways.is_empty() { "packet" } else { "gateway" }
+    }
+
     /// Whether lanes have no frames.
     pub fn is_empty(&self) -> bool {
         self.ports().next().is_none()
@@ -99,11 +104,27 @@ impl Wires {
         Ok(self.polled().next().map(|_| settings))
     }
 
-    /// What a lane's stack is told.
+    /// The gateway, if there is one.
+    pub fn gateway(&self) -> Option<&Gateway> {
+        self.gateways.first()
+    }
+
+    /// What the gateway has at each port, in words for whoever starts it.
+    pub fn described(&self) -> Vec<String> {
+        self.gateways.iter().flat_map(|gateway| gateway.ports.iter().map(Port::described)).collect()
+    }
+
+    /// The names of the interfaces, in the order of their numbers.
+    pub fn interfaces(&self) -> Vec<String> {
+        self.ports().flat_map(|port| &port.interfaces).map(|one| one.name.to_string()).collect()
+    }
+
+    /// What a lane's stack is told, but for the rules.
     pub fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
         let mut settings = Settings::new(hasher.clone(), table.clone(), lane, secret);
         settings.interfaces = numbered(self.ports());
         settings.routes = self.routes();
+        settings.nat = self.gateways.first().and_then(|gateway| gateway.nat.clone());
         self.packets
             .iter()
             .flat_map(PacketPort::tunnels)

@@ -40,6 +40,10 @@ impl Wires {
         None
     }
 
+    pub(crate) fn described(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         Ok(())
     }
@@ -84,6 +88,12 @@ impl Placing {
 
 pub(crate) type OpenedPorts = (Vec<LaneFrames>, Placing, Vec<Record>);
 
-pub(crate) fn open(_: &Wires, _: &Arc<Control>, _: &Steering, _: usize, _: (DriverKind, u8)) -> Result<OpenedPorts, Error> {
+pub(crate) fn open(
+    _: (&Wires, Option<Arc<()>>),
+    _: &Arc<Control>,
+    _: &Steering,
+    _: usize,
+    _: (DriverKind, u8),
+) -> Result<OpenedPorts, Error> {
     unreachable!("there is no port to be opened")
 }

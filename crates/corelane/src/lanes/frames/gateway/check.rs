@@ -2,11 +2,12 @@
 //! can say where it stands.
 
 use super::{Gateway, Port};
-use crate::lanes::frames::{FRAMES_LEAST, FRAMES_MOST};
+use crate::lanes::frames::memory::{FRAMES_LEAST, FRAMES_MOST};
 use corelane_isr::polling;
+use corelane_nat::Forward;
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
-use corelane_stack::{Error, InterfaceSettings, Route, Settings, Tags, check_addresses, check_own};
-use std::collections::HashSet;
+use corelane_stack::{Error, InterfaceSettings, NatSettings, Route, Settings, Tags, check_addresses, check_own};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,6 +30,14 @@ pub enum At {
     Route(usize),
     /// What is set of polling.
     Polling(usize),
+    /// The translation of addresses.
+    Nat,
+    /// An outside interface of the translation.
+    Outside(usize),
+    /// An external address of the translation.
+    External(usize),
+    /// A forward of the translation.
+    Forward(usize),
 }
 
 /// Why there can be no such gateway. Who described it is at fault.
@@ -66,6 +75,7 @@ impl Gateway {
             return Err(wrong(At::Gateway, "no port has an address: give at least one network addresses".to_owned()));
         }
         self.check_polling()?;
+        self.nat.iter().try_for_each(|nat| self.check_nat(nat))?;
         check_addresses(&self.settings()).map_err(|why| wrong(self.at_fault(&why), why.to_string()))
     }
 
@@ -73,6 +83,31 @@ impl Gateway {
         let mut settings = polling::Settings::DEFAULT;
         let mut each = self.polling.iter().enumerate();
         each.try_for_each(|(place, change)| settings.change(*change).map_err(|why| wrong(At::Polling(place), why.to_string())))
+    }
+
+    fn check_nat(&self, nat: &NatSettings) -> Result<(), NoGateway> {
+        if nat.interfaces.is_empty() {
+            return Err(wrong(At::Nat, "no interface is outside: name one or more by which packets leave translated".to_owned()));
+        }
+        let count = self.interfaces().count();
+        if let Some(place) = nat.interfaces.iter().position(|interface| *interface >= count) {
+            let why = Error::NoInterface { interface: nat.interfaces[place] };
+            return Err(wrong(At::Outside(place), why.to_string()));
+        }
+        let own = &nat.settings;
+        own.check().map_err(|why| {
+            let forward = |meant: &Forward| own.forwards.iter().rposition(|one| one == meant).map(At::Forward);
+            let at = match &why {
+                corelane_nat::Error::Twice { external } => {
+                    own.externals.iter().rposition(|one| one == external).map(At::External)
+                }
+                corelane_nat::Error::Forward { forward: meant } | corelane_nat::Error::Overlap { other: meant, .. } => {
+                    forward(meant)
+                }
+                _ => None,
+            };
+            wrong(at.unwrap_or(At::Nat), why.to_string())
+        })
     }
 
     /// What a stack would be told of addresses and routes.
@@ -138,7 +173,7 @@ pub(crate) fn numbered<'p>(ports: impl IntoIterator<Item = &'p Port>) -> Vec<Int
 }
 
 fn check_ports(ports: &[Port]) -> Result<(), NoGateway> {
-    let mut devices = HashSet::new();
+    let mut devices = BTreeSet::new();
     for (place, port) in ports.iter().enumerate() {
         let why = if !devices.insert(&*port.device) {
             format!("{} is a port already: put its networks there", port.device)
@@ -157,7 +192,7 @@ fn check_ports(ports: &[Port]) -> Result<(), NoGateway> {
 }
 
 fn check_interfaces(ports: &[Port]) -> Result<(), NoGateway> {
-    let mut names = HashSet::new();
+    let mut names = BTreeSet::new();
     for (at, one) in places(ports) {
         let At::Interface(port, interface) = at else { unreachable!("places are interfaces'") };
         let mut before = ports[port].interfaces[..interface].iter();
