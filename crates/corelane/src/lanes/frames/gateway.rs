@@ -133,7 +133,7 @@ impl Port {
     /// The interface's packets that lanes have.
     pub(crate) fn ours(&self) -> Ours {
         let needs_all = |one: &InterfaceSettings| {
-            one.tags != Tags::None || one.forwards || !one.proxies.is_empty() || one.advertises.is_some()
+            one.tags != Tags::None || one.forwards || !one.proxies.is_empty() || one.advertises.is_some() || !one.relay.is_empty()
         };
         if self.interfaces.iter().any(needs_all) { Ours::All } else { Ours::Addresses(self.addresses().collect()) }
     }
