@@ -13,6 +13,7 @@ mod supervisor;
 pub use arguments::Arguments;
 
 use crate::exit::{Exit, Late};
+use crate::gateway::metrics;
 use crate::print::print;
 use crate::wrap::wrapped;
 use anyhow::{Context, Result, anyhow};
@@ -82,7 +83,8 @@ fn shown(running: &mut Running, listen: &Listen) -> Result<Option<Metrics>> {
     if listen.addresses().next().is_none() {
         return Ok(None);
     }
-    Ok(Some(Metrics::beside(running, listen)?))
+    let gateway = running.gateway();
+    Ok(Some(Metrics::beside_with(running, listen, move || metrics::counted(gateway.as_ref()))?))
 }
 
 /// That what is set of the kernel's receiving stays so once rights are given up.
@@ -192,7 +194,7 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
         let written = std::fs::read_to_string(&path).unwrap();
         let (words, _) = written.split_once("-->\n").unwrap();
-        let made = format!("{words}-->\n{}", corelane_metrics::documentation(&own));
+        let made = format!("{words}-->\n{}", corelane_metrics::documentation(&own, vec![metrics::documented()]));
         if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
             std::fs::write(&path, &made).unwrap();
         }

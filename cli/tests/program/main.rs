@@ -11,6 +11,7 @@ mod drain;
 mod echo;
 mod faults;
 mod gateway;
+mod gateway_commands;
 mod generate;
 mod helpers;
 mod http_clients;

@@ -30,10 +30,17 @@ pub(crate) struct Families {
     pub meanings: Meanings,
     /// Streams of the dashboard that ended for others.
     pub displaced: u64,
+    pub more: More,
 }
 
-/// Labels of a sample.
-type Labels = Vec<(String, String)>;
+/// Labels of a sample, each with its value.
+pub type Labels = Vec<(String, String)>;
+
+/// Families that a program tells beside its page, each with its samples. No two of a family have the same labels.
+pub type More = Vec<(Family, Vec<(Labels, u64)>)>;
+
+/// What has them when somebody asks: soon, for nobody else is answered meanwhile.
+pub(crate) type Telling = Box<dyn Fn() -> More + Send + Sync>;
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -51,7 +58,8 @@ impl Collector for Families {
             let Some(family) = Family::declared("service", counter) else { continue };
             write(to, &family, rows.iter().map(|row| (row.labels.clone(), row.values.get(counter))))?;
         }
-        own(to, &rows, &self.meanings)
+        own(to, &rows, &self.meanings)?;
+        self.more.iter().try_for_each(|(family, samples)| write(to, family, samples.iter().cloned()))
     }
 }
 

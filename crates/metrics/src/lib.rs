@@ -29,5 +29,6 @@ mod server;
 mod text;
 
 pub use error::Error;
+pub use families::{Labels, More};
 pub use names::{Family, documentation};
 pub use server::{CLIENTS_MAX, Listen, Metrics, PATIENCE};

@@ -55,7 +55,8 @@ impl Family {
     }
 
     /// Of a counter that is declared, in `scope`. None for marks, which are told in other words.
-    pub(crate) fn of(scope: &str, name: &str, kind: Kind, unit: &str, meaning: &str) -> Option<Self> {
+    #[must_use]
+    pub fn of(scope: &str, name: &str, kind: Kind, unit: &str, meaning: &str) -> Option<Self> {
         let metric = match kind {
             Kind::Counter => MetricType::Counter,
             Kind::Gauge => MetricType::Gauge,
@@ -139,13 +140,14 @@ fn told(scope: &str) -> impl Iterator<Item = Family> {
     Told::ALL.map(Told::family).into_iter().filter(move |family| family.stem.starts_with(&start))
 }
 
-/// All names, with what each service counts of its own, as Markdown.
-pub fn documentation(services: &[(&str, &[Declaration])]) -> String {
+/// All names, with what each service counts of its own, as Markdown. Behind the lanes' stand those that a program tells beside its page, under their titles.
+pub fn documentation(services: &[(&str, &[Declaration])], more: Vec<(&str, Vec<Family>)>) -> String {
     let mut out = String::new();
     table(&mut out, "The process", told("process"));
     let counters = LaneCounter::ALL.iter().filter_map(|&counter| Family::declared("lane", counter));
     table(&mut out, "Each lane (label `lane`)", told("lane").chain(counters));
     table(&mut out, "Histograms of each lane (label `lane`)", LaneHistogram::ALL.into_iter().map(Family::histogram));
+    more.into_iter().for_each(|(title, families)| table(&mut out, title, families.into_iter()));
     let counters = ServiceCounter::ALL.iter().filter_map(|&counter| Family::declared("service", counter));
     table(&mut out, "Each service on each lane (labels `lane`, `service`, `url`)", counters);
     for (service, declared) in services.iter().filter(|(_, declared)| !declared.is_empty()) {

@@ -5,7 +5,7 @@ mod names;
 mod pages;
 
 use crate::error::Error;
-use crate::families::Meanings;
+use crate::families::{Meanings, More, Telling};
 use clients::{Client, Clients};
 use corelane::admin::watch::Reader;
 use corelane::lanes::Running;
@@ -124,7 +124,8 @@ impl Metrics {
         for (address, parts) in listen.places() {
             listeners.push((listen_at(address).map_err(|source| Error::Listen { address, source })?, parts));
         }
-        Self::serve_at(listeners, reader, listen, Meanings::default(), Arc::default())
+        let nothing: Telling = Box::new(More::new);
+        Self::serve_at(listeners, reader, listen, (Meanings::default(), nothing), Arc::default())
     }
 
     /// Serves what these lanes count, at the listeners that were handed over for its addresses or at its own, and hands them on to the process that takes over.
@@ -133,6 +134,18 @@ impl Metrics {
     /// # Errors
     /// As of [`Metrics::start`].
     pub fn beside(running: &mut Running, listen: &Listen) -> Result<Self, Error> {
+        Self::beside_with(running, listen, More::new)
+    }
+
+    /// The same, with what `more` tells each time that metrics are asked for.
+    ///
+    /// # Errors
+    /// As of [`Metrics::start`].
+    pub fn beside_with(
+        running: &mut Running,
+        listen: &Listen,
+        more: impl Fn() -> More + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
         let started = |source| Error::Start { source };
         let reader = Reader::of(running.counters()).map_err(|error| started(io::Error::other(error)))?;
         let (mut listeners, left) = (Vec::new(), Arc::<Left>::default());
@@ -148,14 +161,14 @@ impl Metrics {
         }
         let counted = running.counted().iter();
         let own = counted.flat_map(|(service, all)| all.iter().map(|one| ((service.clone(), one.name.to_owned()), one.meaning)));
-        Self::serve_at(listeners, reader, listen, Arc::new(own.collect()), left)
+        Self::serve_at(listeners, reader, listen, (Arc::new(own.collect()), Box::new(more)), left)
     }
 
     fn serve_at(
         listeners: Vec<(TcpListener, Parts)>,
         reader: Reader,
         listen: &Listen,
-        meanings: Meanings,
+        told: (Meanings, Telling),
         left: Arc<Left>,
     ) -> Result<Self, Error> {
         let started = |source| Error::Start { source };
@@ -164,7 +177,7 @@ impl Metrics {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(started)?;
         let (end, ended) = oneshot::channel();
         let clients = Arc::new(Clients::default());
-        let pages = Pages::new(reader, Names::new(listen.names.iter().cloned()), meanings, clients.clone());
+        let pages = Pages::new(reader, Names::new(listen.names.iter().cloned()), told, clients.clone());
         let body = move || serve(&runtime, Arc::new(pages), listeners, (clients, left), ended);
         let thread = std::thread::Builder::new().name("corelane-http".to_owned()).spawn(body).map_err(started)?;
         Ok(Self { places, thread: Some((end, thread)) })

@@ -1,7 +1,7 @@
 //! A gateway that runs, as others ask it and tell it: by requests at the control socket, and by a file that is read again. Without the feature `packets`,
 //! `without::live_gateway` stands in its place.
 
-use crate::admin::gateway::Ruling;
+use crate::admin::gateway::{Glances, Ruling, Shown};
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
 use crate::lanes::frames::{Gateway, Placing, Wires};
@@ -18,6 +18,7 @@ pub struct LiveGateway {
     began: Arc<Gateway>,
     /// The files of which it was made, as they were read last.
     files: Arc<Mutex<Vec<ReadFile>>>,
+    glances: Arc<Glances>,
 }
 
 /// Whoever has the rules of a gateway, before its lanes are started; none where there is no gateway.
@@ -36,7 +37,13 @@ impl LiveGateway {
     /// Of lanes that run.
     pub(crate) fn new(lanes: &Lanes, ruling: Option<Arc<Ruling>>, placing: Option<&Arc<Placing>>) -> Option<Self> {
         let began = Arc::new(lanes.wires.gateway()?.clone());
-        Some(Self { ruling: ruling?, lanes: placing?.clone(), began, files: Arc::new(Mutex::new(lanes.files.clone())) })
+        Some(Self {
+            ruling: ruling?,
+            lanes: placing?.clone(),
+            began,
+            files: Arc::new(Mutex::new(lanes.files.clone())),
+            glances: Arc::default(),
+        })
     }
 
     /// Carries out a request.
@@ -45,6 +52,13 @@ impl LiveGateway {
     /// What is wrong with it, and the remedy.
     pub(crate) fn answer(&self, request: &str) -> Result<String, String> {
         self.ruling.answer(request, &self.lanes)
+    }
+
+    /// What packets meet at it just now, for those who watch: interfaces and rules up to [`SHOWN_MAX`](crate::admin::gateway::SHOWN_MAX), without times of last matches. Nobody is
+    /// waited for: there is nothing while a change is under way, or while a lane hangs.
+    #[must_use]
+    pub fn shown(&self) -> Option<Shown> {
+        self.ruling.shown(&self.lanes, &self.glances)
     }
 
     /// Puts into force what lanes say that were read anew: rules with their tables, and routes. Nothing happens where their files are as they were. Returns what became of it, in

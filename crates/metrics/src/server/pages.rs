@@ -3,7 +3,7 @@
 use super::clients::{Client, Clients, STREAMS_MAX};
 use super::names::{Asked, Names};
 use crate::dashboard::{Dashboard, PAGE, POLICY};
-use crate::families::{Families, Meanings};
+use crate::families::{Families, Meanings, Telling};
 use crate::health::{self, Health};
 use crate::text::Format;
 use corelane::admin::watch::{Reader, Snapshot};
@@ -42,6 +42,7 @@ pub(super) struct Pages {
     reader: Reader,
     names: Names,
     meanings: Meanings,
+    more: Telling,
     clients: Arc<Clients>,
     /// In each format, by its number.
     metrics: Mutex<[Option<(Instant, Bytes)>; 2]>,
@@ -50,9 +51,9 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub fn new(reader: Reader, names: Names, meanings: Meanings, clients: Arc<Clients>) -> Self {
+    pub fn new(reader: Reader, names: Names, (meanings, more): (Meanings, Telling), clients: Arc<Clients>) -> Self {
         let (metrics, dashboard, streams) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { reader, names, meanings, clients, metrics, dashboard, streams }
+        Self { reader, names, meanings, more, clients, metrics, dashboard, streams }
     }
 
     /// Takes a look, and tells the streams.
@@ -135,6 +136,7 @@ impl Pages {
             snapshot: self.snapshot(),
             meanings: self.meanings.clone(),
             displaced: self.clients.displaced(),
+            more: (self.more)(),
         }));
         *last = Some((Instant::now(), text.clone()));
         text

@@ -8,6 +8,7 @@ mod forwarded;
 mod forwarding;
 mod frames;
 mod gateway;
+mod gateways;
 mod hostile;
 mod interfaces;
 mod lanes;

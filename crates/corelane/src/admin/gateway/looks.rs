@@ -8,7 +8,9 @@ use corelane_stack::{Look, Policy, Route, View};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Routes that a lane is asked about at once.
 const ROUTES_EACH: usize = 500;
@@ -51,6 +53,66 @@ fn look_once<T: Send + 'static>(placing: &Placing, see: impl Fn(&View<'_>) -> T 
     seen.into_iter().next().ok_or_else(|| "all lanes have ended".to_owned())
 }
 
+/// How long somebody who watches waits for lanes.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Looks of somebody who watches, and must not wait for a lane that hangs: he sees nothing then, and asks it no more until it has answered.
+#[derive(Debug, Default)]
+pub(crate) struct Glances(Mutex<Option<Receiver<()>>>);
+
+impl Glances {
+    /// What these rules have counted, in their order; and what was forwarded, and what there is.
+    pub(super) fn take(&self, placing: &Placing, rules: Vec<RuleId>) -> Option<(Counted, (Vec<InterfaceRow>, Totals))> {
+        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waits.as_ref().is_some_and(is_under_way) {
+            return None;
+        }
+        let asked: Arc<[RuleId]> = rules.into();
+        let of = asked.clone();
+        let see = move |view: &View<'_>| Some((counts_of(view, &of), seen_of(view)));
+        let eye = Arc::new(Eye { see, seen: Mutex::new(Vec::new()) });
+        let heard = placing.begin_all_or_none(&[Policy::Look(eye.clone())]).ok()?;
+        if heard.recv_timeout(GLANCE) == Err(RecvTimeoutError::Timeout) {
+            *waits = Some(heard);
+            return None;
+        }
+        *waits = None;
+        let seen = std::mem::take(&mut *eye.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        let (counts, totals): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
+        Some((summed(asked.len(), counts), added_up(totals)))
+    }
+}
+
+/// Whether somebody still could say something.
+fn is_under_way(heard: &Receiver<()>) -> bool {
+    heard.try_recv() == Err(TryRecvError::Empty)
+}
+
+/// The lane's clock, and what rules have counted there.
+fn counts_of(view: &View<'_>, rules: &[RuleId]) -> (u64, Vec<Count>) {
+    let records = view.records();
+    (view.now, rules.iter().map(|rule| records.count(*rule)).collect())
+}
+
+fn summed(rules: usize, lanes: Vec<(u64, Vec<Count>)>) -> Counted {
+    let mut all = Counted { counts: vec![Count::default(); rules], now: 0 };
+    for (now, counts) in lanes {
+        all.now = all.now.max(now);
+        all.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    all
+}
+
+fn added_up(lanes: Vec<(Vec<InterfaceRow>, Totals)>) -> (Vec<InterfaceRow>, Totals) {
+    let mut all: (Vec<InterfaceRow>, Totals) = Default::default();
+    for (rows, totals) in lanes {
+        all.0.resize_with(rows.len().max(all.0.len()), InterfaceRow::default);
+        all.0.iter_mut().zip(&rows).for_each(|(row, other)| add_row(row, other));
+        add_totals(&mut all.1, totals);
+    }
+    all
+}
+
 impl Lanes for Placing {
     fn tell(&self, orders: &[Policy]) -> Result<InForce, String> {
         self.tell_all_or_none(orders)
@@ -58,16 +120,7 @@ impl Lanes for Placing {
 
     fn counts(&self, rules: &[RuleId]) -> Result<Counted, String> {
         let asked: Arc<[RuleId]> = rules.into();
-        let see = move |view: &View<'_>| {
-            let records = view.records();
-            Some((view.now, asked.iter().map(|rule| records.count(*rule)).collect::<Vec<Count>>()))
-        };
-        let mut all = Counted { counts: vec![Count::default(); rules.len()], now: 0 };
-        for (now, counts) in look(self, see)? {
-            all.now = all.now.max(now);
-            all.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        }
-        Ok(all)
+        Ok(summed(rules.len(), look(self, move |view| Some(counts_of(view, &asked)))?))
     }
 
     fn could_lead(&self, routes: &[Route]) -> Result<Vec<Result<bool, String>>, String> {
@@ -101,13 +154,7 @@ impl Lanes for Placing {
     }
 
     fn totals(&self) -> Result<(Vec<InterfaceRow>, Totals), String> {
-        let mut all: (Vec<InterfaceRow>, Totals) = Default::default();
-        for (rows, totals) in look(self, |view| Some(seen_of(view)))? {
-            all.0.resize_with(rows.len().max(all.0.len()), InterfaceRow::default);
-            all.0.iter_mut().zip(&rows).for_each(|(row, other)| add_row(row, other));
-            add_totals(&mut all.1, totals);
-        }
-        Ok(all)
+        Ok(added_up(look(self, |view| Some(seen_of(view)))?))
     }
 }
 

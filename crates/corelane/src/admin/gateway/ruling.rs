@@ -8,17 +8,21 @@
 //! takes the change when its turn ends, however long that is; whoever asked hears if he was not waited for.
 
 use super::lanes::{Counting, InForce, Lanes};
+use super::looks::Glances;
 use super::routes::{self, Change, Routes, at_line};
-use super::words::{Changed, GATEWAY, InterfaceRow, KeyRow, ROWS_MAX, Request, RuleRow, Sets, TableRow, Totals, Way, json, page};
+use super::words::{
+    Changed, InterfaceRow, KeyRow, ROWS_MAX, Request, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Way, json, page,
+};
+use crate::admin::control_client::GATEWAY;
 use crate::lanes::frames::Placing;
-use corelane_rules::language::{Command, command, import, packet};
-use corelane_rules::{Error, Execution, Outcome, Records, RuleId, RuleSet, Rules};
+use corelane_rules::language::{Command, Rule, command, import, packet};
+use corelane_rules::{Count, Error, Execution, Outcome, Records, RuleId, RuleSet, Rules};
 use corelane_stack::{Policy, Route};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(test)]
-mod tests {}
+mod tests;
 
 /// Bytes of the lines that an answer has of rules that were added.
 const LINES_BYTES: usize = 64 << 10;
@@ -66,6 +70,7 @@ impl Ruling {
     }
 
     /// Counts of this source are added to those of the lanes from now on.
+    #[allow(dead_code)] // for ports whose programs count
     pub(crate) fn also_counted_by(&self, source: Box<dyn Counting>) {
         self.lock().beside.push(source);
     }
@@ -86,12 +91,18 @@ impl Ruling {
         self.lock().replace(rules, routes, lanes)
     }
 
-    /// What was forwarded at each interface, and what there is.
-    ///
-    /// # Errors
-    /// A lane does not answer.
-    pub(crate) fn totals(&self, lanes: &Placing) -> Result<(Vec<InterfaceRow>, Totals), String> {
-        self.lock().totals(lanes)
+    /// What somebody sees who watches: nothing while a change is under way, or a lane hangs.
+    pub(crate) fn shown(&self, lanes: &Placing, glances: &Glances) -> Option<Shown> {
+        let (mut rules, ids) = self.ruled.try_lock().ok()?.first_rules();
+        // Lanes are waited for without the rules.
+        let (counted, totals) = glances.take(lanes, ids)?;
+        rules.iter_mut().zip(counted.counts).for_each(|(row, count)| {
+            row.packets += count.packets;
+            row.bytes += count.bytes;
+        });
+        let (mut interfaces, totals) = self.ruled.try_lock().ok()?.with_names(totals);
+        interfaces.truncate(SHOWN_MAX);
+        Some(Shown { interfaces, rules, totals })
     }
 
     fn lock(&self) -> MutexGuard<'_, Ruled> {
@@ -227,18 +238,25 @@ impl Ruled {
         let off = self.rules.sets_off();
         let rows = meant().enumerate().map(|(at, (id, number, rule))| {
             let mut count = counted.counts.get(at).copied().unwrap_or_default();
-            self.beside.iter().for_each(|source| count += source.count(id));
-            RuleRow {
-                number,
-                set: rule.set,
-                is_off: number != u16::MAX && off >> rule.set & 1 == 1,
-                packets: count.packets,
-                bytes: count.bytes,
-                idle_nanoseconds: (count.last > 0).then(|| counted.now.saturating_sub(count.last)),
-                rule: rule.to_string(),
-            }
+            count += self.counted_beside(id);
+            let idle_nanoseconds = (count.last > 0).then(|| counted.now.saturating_sub(count.last));
+            RuleRow { idle_nanoseconds, ..row(number, rule, count, off) }
         });
         page(self.version, from, rows)
+    }
+
+    /// What other sources than lanes have counted for a rule.
+    fn counted_beside(&self, rule: RuleId) -> Count {
+        let mut count = Count::default();
+        self.beside.iter().for_each(|source| count += source.count(rule));
+        count
+    }
+
+    /// As many rules as are shown to those who watch, without the counts of lanes; and who they are.
+    fn first_rules(&self) -> (Vec<RuleRow>, Vec<RuleId>) {
+        let off = self.rules.sets_off();
+        let first = self.rules.all().take(SHOWN_MAX);
+        first.map(|(id, number, rule)| (row(number, rule, self.counted_beside(id), off), id)).unzip()
     }
 
     fn keys(&self, name: &str, from: usize) -> Result<String, String> {
@@ -317,7 +335,11 @@ impl Ruled {
     }
 
     fn totals(&self, lanes: &impl Lanes) -> Result<(Vec<InterfaceRow>, Totals), String> {
-        let (mut rows, totals) = lanes.totals()?;
+        lanes.totals().map(|seen| self.with_names(seen))
+    }
+
+    /// What lanes have shown, with what they do not know.
+    fn with_names(&self, (mut rows, totals): (Vec<InterfaceRow>, Totals)) -> (Vec<InterfaceRow>, Totals) {
         rows.resize_with(self.interfaces.len(), InterfaceRow::default);
         rows.iter_mut().zip(&self.interfaces).for_each(|(row, name)| row.name.clone_from(name));
         let totals = Totals {
@@ -330,7 +352,20 @@ impl Ruled {
             routes: self.routes.len(),
             ..totals
         };
-        Ok((rows, totals))
+        (rows, totals)
+    }
+}
+
+/// A rule with its counts; `off` has a bit for each set that is switched off.
+fn row(number: u16, rule: &Rule, count: Count, off: u32) -> RuleRow {
+    RuleRow {
+        number,
+        set: rule.set,
+        is_off: number != u16::MAX && off >> rule.set & 1 == 1,
+        packets: count.packets,
+        bytes: count.bytes,
+        idle_nanoseconds: None,
+        rule: rule.to_string(),
     }
 }
 

@@ -3,9 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// What each request of a gateway begins with.
-pub(crate) const GATEWAY: &str = "gateway";
-
 /// Rows of a page at the most, and bytes from which on it has no more.
 pub(super) const ROWS_MAX: usize = 1_000;
 const PAGE_BYTES: usize = 96 << 10;
@@ -268,6 +265,21 @@ pub struct Totals {
     /// Translation of addresses; none if nothing is translated.
     pub translated: Option<Translated>,
 }
+
+/// What a gateway shows to those who watch it, in one moment: see [`LiveGateway::shown`](crate::lanes::LiveGateway::shown).
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Shown {
+    /// The first interfaces.
+    pub interfaces: Vec<InterfaceRow>,
+    /// The first rules.
+    pub rules: Vec<RuleRow>,
+    /// What there is.
+    pub totals: Totals,
+}
+
+/// Interfaces, and rules, that are shown so at the most.
+pub const SHOWN_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests {

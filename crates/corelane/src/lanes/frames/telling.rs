@@ -11,7 +11,7 @@ use corelane_rss::Table;
 use corelane_select::QueueSelector;
 use corelane_stack::Policy;
 use std::any::Any;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -63,6 +63,15 @@ impl Placing {
     /// Has all lanes do these one after the other, and waits until they are in force and the page says so. If one of them has no room for more, none is told anything; once they
     /// are told, none can miss a part.
     pub(crate) fn tell_all_or_none(&self, orders: &[Policy]) -> Result<InForce, String> {
+        match self.begin_all_or_none(orders)?.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Timeout) => Ok(InForce::Soon),
+            // Nobody says anything: all have dropped the note.
+            _ => Ok(InForce::Now),
+        }
+    }
+
+    /// The same without a wait: whoever wants to know when it is in force waits until nobody is left who could say something.
+    pub(crate) fn begin_all_or_none(&self, orders: &[Policy]) -> Result<Receiver<()>, String> {
         if let Some(lane) = (0..self.lanes).find(|lane| self.tables.owes(*lane) || !self.tell.has_room(*lane)) {
             return Err(format!("lane {lane} has not taken what it was told before, so nothing is changed: ask again"));
         }
@@ -72,11 +81,7 @@ impl Placing {
             orders.iter().for_each(|order| self.tables.order(lane, order.clone()));
             self.tables.order(lane, Policy::Noted(note.clone()));
         }
-        drop(note);
-        match heard.recv_timeout(PATIENCE) {
-            Err(RecvTimeoutError::Timeout) => Ok(InForce::Soon),
-            _ => Ok(InForce::Now),
-        }
+        Ok(heard)
     }
 
     /// Tells all lanes, and waits until it is in force and the page says so.
