@@ -124,6 +124,7 @@ pub use forwarding::Traffic;
 pub use interface::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use placing::PROTOCOLS;
 pub use published::{LanePolling, polling_of, port_states_of, ports_of, report_of};
+pub use relay::check_relay;
 pub use routes::{NARROW_MAX, check_addresses, check_own};
 pub use settings::{
     Advertised, Error, INTERFACES_MAX, InterfaceSettings, MssClamp, NatSettings, Network, RELAY_SERVERS_MAX, ROUTES_MAX,

@@ -53,6 +53,14 @@ pub(crate) struct Relay {
     by_address: BTreeMap<Ipv4Addr, usize>,
 }
 
+/// Whether each interface that relays DHCP can.
+///
+/// # Errors
+/// [`Error::Relay`].
+pub fn check_relay(settings: &Settings) -> Result<(), Error> {
+    Relay::new(settings).map(drop)
+}
+
 impl Relay {
     /// # Errors
     /// [`Error::Relay`].

@@ -4,6 +4,7 @@
 use crate::admin::gateway::{Glances, Ruling, Shown};
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
+use crate::lanes::following::Following;
 use crate::lanes::frames::{Gateway, Placing, Wires};
 use crate::lanes::read_file::ReadFile;
 use corelane_stack::Route;
@@ -19,6 +20,8 @@ pub struct LiveGateway {
     /// The files of which it was made, as they were read last.
     files: Arc<Mutex<Vec<ReadFile>>>,
     glances: Arc<Glances>,
+    /// Whoever follows a table of the kernel's; it ends with the last of these.
+    _following: Option<Arc<Following>>,
 }
 
 /// Whoever has the rules of a gateway, before its lanes are started; none where there is no gateway.
@@ -37,9 +40,12 @@ impl LiveGateway {
     /// Of lanes that run.
     pub(crate) fn new(lanes: &Lanes, ruling: Option<Arc<Ruling>>, placing: Option<&Arc<Placing>>) -> Option<Self> {
         let began = Arc::new(lanes.wires.gateway()?.clone());
+        let (ruling, placing) = (ruling?, placing?.clone());
+        let following = began.follow.map(|table| Arc::new(Following::start(table, ruling.clone(), placing.clone())));
         Some(Self {
-            ruling: ruling?,
-            lanes: placing?.clone(),
+            ruling,
+            lanes: placing,
+            _following: following,
             began,
             files: Arc::new(Mutex::new(lanes.files.clone())),
             glances: Arc::default(),
@@ -84,6 +90,7 @@ impl LiveGateway {
         let began = &self.began;
         let differs = [
             (began.ports != gateway.ports, "ports and networks"),
+            (began.follow != gateway.follow, "changes of the table that is followed"),
             (began.nat != gateway.nat, "translations (nat)"),
             (began.polling != gateway.polling, "knobs of polling"),
             (began.execution != gateway.execution, "changes of the rules' execution"),

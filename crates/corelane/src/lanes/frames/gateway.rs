@@ -32,6 +32,8 @@ pub struct Gateway {
     pub ports: Vec<Port>,
     /// Ways to networks that are not at its ports.
     pub routes: Vec<Route>,
+    /// The number of a table of the kernel's whose routes it has beside them, as they change (254 is `main`); of the network namespace in which lanes are started.
+    pub follow: Option<u32>,
     /// Its rules; without any all packets go on.
     pub rules: Rules,
     /// How rules are carried out.
@@ -65,7 +67,8 @@ impl Gateway {
     /// A gateway with these ports, without routes, and with rules that let all go on.
     pub fn of(ports: Vec<Port>) -> Self {
         let rules = Rules::new(true, Limits::default());
-        Self { ports, routes: Vec::new(), rules, execution: Execution::default(), nat: None, polling: Vec::new() }
+        let (routes, follow, execution, nat, polling) = Default::default();
+        Self { ports, routes, follow, rules, execution, nat, polling }
     }
 
     /// Adds a route: the network of an address and so many bits is reached by a router beside one of the gateway's own addresses.
