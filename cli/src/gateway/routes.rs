@@ -85,7 +85,8 @@ fn change(asked: &Asked, changes: Vec<(usize, String)>) -> Result<()> {
 
 fn line(row: &RouteRow) -> String {
     let interface = row.interface.as_ref().map_or(String::new(), |name| format!(" interface {name}"));
-    format!("{} via {}{interface}", row.prefix, row.router)
+    let followed = if row.is_followed { " followed" } else { "" };
+    format!("{} via {}{interface}{followed}", row.prefix, row.router)
 }
 
 /// The way to an address, in words.

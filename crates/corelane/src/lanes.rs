@@ -14,6 +14,8 @@ mod ended;
 pub(crate) mod ending;
 pub(crate) mod entry;
 #[cfg(feature = "packets")]
+mod following;
+#[cfg(feature = "packets")]
 pub(crate) mod frames;
 #[cfg(feature = "packets")]
 pub mod gateway;

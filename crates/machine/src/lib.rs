@@ -7,6 +7,7 @@
 //! | interfaces, drivers, queues (`interfaces`, `ethtool`) | rtnetlink, ethtool over netlink, `/sys/class/net` |
 //! | which interrupt is of which queue, and where it is delivered (`interrupts`) | `/proc/interrupts`, `/proc/irq` |
 //! | what the network namespace counts and is set to (`network`) | `/proc/net`, `/proc/sys/net` |
+//! | the routes of a kernel's table, and what changes there (`routes`) | rtnetlink |
 //! | the TCP connections of a process (`connections`) | sock_diag(7), `/proc/PID/fd` |
 //!
 //! What cannot be read is missing from the answer, or named in its error; nothing is guessed. `steer` makes the plan of lanes from it, `doctor` its findings.
@@ -18,6 +19,7 @@ mod host;
 pub mod interfaces;
 pub mod interrupts;
 pub mod network;
+pub mod routes;
 pub mod topology;
 
 pub use host::{Machine, StolenTime, clock_source, is_virtual, stolen_time};

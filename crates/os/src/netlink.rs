@@ -86,18 +86,28 @@ impl Request {
     ///
     /// # Errors
     /// As [`Request::ask`], and those of `each`, which end the list.
-    pub fn ask_each(mut self, protocol: i32, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    pub fn ask_each(self, protocol: i32, each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.list_each(protocol, each).map(drop)
+    }
+
+    /// The same; whether the list is of one moment. If not, something changed while the kernel listed it, and what stayed may be missing (`NLM_F_DUMP_INTR`).
+    ///
+    /// # Errors
+    /// As [`Request::ask_each`].
+    pub fn list_each(mut self, protocol: i32, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
         let socket = open(protocol, SocketFlags::empty())?;
         // Unbound, the socket sends to the kernel.
         let sent = retry_on_intr(|| net::send(&socket, &self.0, SendFlags::empty()))?;
         assert!(sent == self.0.len(), "a message is sent whole or not at all");
-        let mut answer = vec![0; ANSWER_BYTES];
+        let (mut answer, mut is_whole) = (vec![0; ANSWER_BYTES], true);
         loop {
             let (_, bytes) = retry_on_intr(|| net::recv(&socket, answer.as_mut_slice(), RecvFlags::TRUNC))?;
-            if read(answer.get(..bytes).ok_or_else(malformed)?, &mut each)? {
-                return Ok(());
+            let answer = answer.get(..bytes).ok_or_else(malformed)?;
+            is_whole &= !is_interrupted(answer)?;
+            if read(answer, &mut each)? {
+                return Ok(is_whole);
             }
         }
     }
@@ -128,7 +138,7 @@ impl Request {
         retry_on_intr(|| net::send(&socket, &self.0, SendFlags::empty()))?;
         let mut answer = vec![0; ANSWER_BYTES];
         let (_, bytes) = retry_on_intr(|| net::recv(&socket, answer.as_mut_slice(), RecvFlags::TRUNC))?;
-        let Some((kind, body, _)) = next(answer.get(..bytes).ok_or_else(malformed)?)? else { return Err(malformed()) };
+        let Some(Message { kind, body, .. }) = next(answer.get(..bytes).ok_or_else(malformed)?)? else { return Err(malformed()) };
         let is_refused = i32::from(kind) == libc::NLMSG_ERROR && word(body, 0).is_some_and(|error| error != 0);
         // Behind the number lies the header of what was asked, and nothing more of it.
         let words = || Attributes::behind(body, size_of::<u32>() + HEADER_BYTES).ok()?.text(REFUSAL_WORDS);
@@ -162,6 +172,14 @@ impl Notices {
     /// # Errors
     /// `ENOBUFS` if some were lost, said once all others have been given, so that whoever asks then sees the last state; and what else the system says.
     pub fn take(&self, mut each: impl FnMut(u16, &[u8])) -> io::Result<()> {
+        self.take_flagged(|kind, _, body| each(kind, body))
+    }
+
+    /// The same; with the flags of each notice (`NLM_F_REPLACE`, ..) behind its kind.
+    ///
+    /// # Errors
+    /// As [`Notices::take`].
+    pub fn take_flagged(&self, mut each: impl FnMut(u16, u16, &[u8])) -> io::Result<()> {
         let mut place = vec![0; ANSWER_BYTES];
         let mut lost = Ok(());
         loop {
@@ -177,8 +195,8 @@ impl Notices {
                 Err(error) => return Err(error.into()),
             };
             let mut messages = &place[..bytes];
-            while let Some((kind, body, rest)) = next(messages)? {
-                each(kind, body);
+            while let Some(Message { kind, flags, body, rest }) = next(messages)? {
+                each(kind, flags, body);
                 messages = rest;
             }
         }
@@ -193,7 +211,7 @@ impl AsFd for Notices {
 
 /// Takes the messages of one answer apart; true if the last one was among them.
 fn read(mut messages: &[u8], each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
-    while let Some((kind, body, rest)) = next(messages)? {
+    while let Some(Message { kind, body, rest, .. }) = next(messages)? {
         match i32::from(kind) {
             libc::NLMSG_DONE | libc::NLMSG_ERROR => return ended(word(body, 0).ok_or_else(malformed)? as i32),
             _ => each(body)?,
@@ -203,8 +221,24 @@ fn read(mut messages: &[u8], each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> 
     Ok(false)
 }
 
-/// The kind of a message, its body, and what lies behind it.
-type Message<'a> = (u16, &'a [u8], &'a [u8]);
+/// Whether something has changed while these messages of a list were made.
+fn is_interrupted(mut messages: &[u8]) -> io::Result<bool> {
+    while let Some(Message { flags, rest, .. }) = next(messages)? {
+        if i32::from(flags) & libc::NLM_F_DUMP_INTR != 0 {
+            return Ok(true);
+        }
+        messages = rest;
+    }
+    Ok(false)
+}
+
+/// A message, and what lies behind it.
+struct Message<'a> {
+    kind: u16,
+    flags: u16,
+    body: &'a [u8],
+    rest: &'a [u8],
+}
 
 /// The first of some messages.
 fn next(messages: &[u8]) -> io::Result<Option<Message<'_>>> {
@@ -214,8 +248,8 @@ fn next(messages: &[u8]) -> io::Result<Option<Message<'_>>> {
     let length = word(messages, 0).ok_or_else(malformed)? as usize;
     let body = messages.get(HEADER_BYTES..length).ok_or_else(malformed)?;
     assert!(length >= HEADER_BYTES, "each round takes something: no answer goes on for ever");
-    let kind = half(messages, 4).ok_or_else(malformed)?;
-    Ok(Some((kind, body, messages.get(length.next_multiple_of(4)..).unwrap_or_default())))
+    let (kind, flags) = half(messages, 4).zip(half(messages, 6)).ok_or_else(malformed)?;
+    Ok(Some(Message { kind, flags, body, rest: messages.get(length.next_multiple_of(4)..).unwrap_or_default() }))
 }
 
 /// Errors are negative; 0 says that all has been said.
@@ -328,6 +362,16 @@ mod tests {
         let refused = message(libc::NLMSG_ERROR as u16, &(-libc::EOPNOTSUPP).to_ne_bytes());
         assert_eq!(read_into(&refused, &mut bodies).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         assert_eq!(bodies.len(), 4);
+    }
+
+    #[test]
+    fn a_list_that_was_changed_meanwhile_says_so() {
+        let mut bytes = [message(20, &[1, 2, 3]), message(21, &[])].concat();
+        assert!(!is_interrupted(&bytes).unwrap());
+        let second = bytes.len() - HEADER_BYTES;
+        bytes[second + 6..second + 8].copy_from_slice(&(libc::NLM_F_DUMP_INTR as u16).to_ne_bytes());
+        assert!(is_interrupted(&bytes).unwrap());
+        assert!(Request::list(libc::RTM_GETLINK, &[0; 16]).list_each(libc::NETLINK_ROUTE, |_| Ok(())).is_ok());
     }
 
     #[test]

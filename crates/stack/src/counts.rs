@@ -52,11 +52,15 @@ pub enum Drop {
     Outgoing,
     /// Its addresses were to be translated, and could not be: it is of no flow, of no kind that can be, or a bound was met.
     Translation,
+    /// A message of DHCP that may not be relayed: from a client it names a relay already, or has passed too many; from a server it is for no client of ours, or comes from none.
+    Relay,
+    /// More messages of DHCP came than are relayed.
+    RelayLimited,
 }
 
 impl Drop {
     /// How many there are.
-    pub const COUNT: usize = 23;
+    pub const COUNT: usize = 25;
 }
 
 /// What was counted since the stack was made.
@@ -110,6 +114,10 @@ pub struct PacketCounts {
     pub sums_left: u64,
     /// Packets that were forwarded.
     pub forwarded: u64,
+    /// Requests of DHCP clients that were passed on to servers.
+    pub relay_requests: u64,
+    /// Answers of DHCP servers that were passed on to clients.
+    pub relay_replies: u64,
     /// How often the interface was found down.
     pub downs: u64,
     pub(crate) tunnels: [TunnelCounts; Tunnel::ALL.len()],
@@ -195,4 +203,4 @@ impl std::ops::DerefMut for Tally {
     }
 }
 
-const _: () = assert!(Drop::Translation as usize + 1 == Drop::COUNT, "each reason has its count");
+const _: () = assert!(Drop::RelayLimited as usize + 1 == Drop::COUNT, "each reason has its count");

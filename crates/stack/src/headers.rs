@@ -7,7 +7,7 @@ use crate::packet::{ALL_NODES, ALL_ROUTERS, Ip, Packet, Sums};
 use crate::routes::Routes;
 use crate::trunk::{Tags, Trunk};
 use corelane_seam::{Checksum, Frame, FrameMemory};
-use corelane_wire::packet::{IpProtocol, Link, Network, Packet as Walk, UpperLayer};
+use corelane_wire::packet::{IpProtocol, Link, Network, Packet as Walk, UpperLayer, dhcp};
 use std::net::IpAddr;
 
 /// What a frame turned out to be.
@@ -47,7 +47,9 @@ impl Looker<'_> {
         }
         match self.look_at_network(&walk, !matches!(frame.facts.checksum, Checksum::Unknown)) {
             // What all stations hear and one is meant by is answered by nobody (RFC 1122, sections 3.2.2 and 3.3.6; RFC 4443, section 2.4).
-            Found::Ip { ip, .. } if to.is_group() && !ip.destination.is_multicast() => Found::Not(Drop::NotOurs),
+            Found::Ip { ip, .. } if to.is_group() && !(ip.destination.is_multicast() || ip.is_to_all()) => {
+                Found::Not(Drop::NotOurs)
+            }
             found => found,
         }
     }
@@ -81,7 +83,7 @@ impl Looker<'_> {
         };
         let Some(ip) = Ip::of(walk, is_good) else { return Found::Not(Drop::Malformed) };
         let at = walk.network_at;
-        match self.is_for_us(&ip, is_advertisement(walk)) {
+        match self.is_for_us(&ip, is_advertisement(walk)) || self.is_relayed(&ip, walk) {
             true => Found::Ip { ip, at, length },
             false if self.passes(&ip) => Found::Ip { ip: Ip { passes: true, ..ip }, at, length },
             false => Found::Not(Drop::NotOurs),
@@ -92,6 +94,14 @@ impl Looker<'_> {
     fn passes(&self, ip: &Ip) -> bool {
         let is_for_others = !(ip.destination.is_multicast() || self.routes.is_own(ip.destination));
         is_for_others && self.interface().forwards() && !self.is_own_word && !self.is_in_tunnel
+    }
+
+    /// Whether it is what a client of DHCP asks all of the link, who may have no address yet, where that is relayed.
+    fn is_relayed(&self, ip: &Ip, walk: &Walk<'_>) -> bool {
+        let is_to_server = || matches!(walk.transport, UpperLayer::Udp(view) if view.header().destination == dhcp::SERVER_PORT);
+        let is_client = || ip.source.is_unspecified() || !(is_nobody(ip.source) || self.routes.is_own(ip.source));
+        let is_of_link = !(self.is_own_word || self.is_in_tunnel) && self.interface().relays();
+        is_of_link && ip.is_to_all() && is_to_server() && is_client()
     }
 
     /// Whether a packet is for an address of ours, and from somebody who can be answered. Our own addresses say nothing on the wire: what comes from one

@@ -37,6 +37,8 @@ pub(crate) struct Interface {
     /// Networks of others for which it answers, and whether it forwards.
     proxies: Vec<Network>,
     forwards: bool,
+    /// It hears what clients of DHCP ask all of the link.
+    relays: bool,
     /// Its port's frames.
     memory: FrameMemory,
     mac: Mac,
@@ -92,6 +94,7 @@ impl Interface {
             networks: settings.networks.clone().into(),
             proxies: settings.proxies.clone(),
             forwards: settings.forwards,
+            relays: !settings.relay.is_empty(),
             memory,
             mac: line.mac,
             bytes_max: settings.mtu.map(|mtu| mtu + ethernet::Header::BYTES),
@@ -133,6 +136,11 @@ impl Interface {
     /// Whether what comes by it and is for somebody else goes on.
     pub const fn forwards(&self) -> bool {
         self.forwards
+    }
+
+    /// Whether it hears what clients of DHCP ask all of the link.
+    pub const fn relays(&self) -> bool {
+        self.relays
     }
 
     /// Somebody asks for routers.

@@ -28,6 +28,7 @@
 //! | interfaces; own addresses and routes; routes of one prefix | [`INTERFACES_MAX`]; [`ROUTES_MAX`]; [`WAYS_MAX`] |
 //! | frames that were forwarded and wait for their port | a quarter of its frames |
 //! | announcements against who claims an address; answers to queries for listeners | one in 10 seconds; one at a time |
+//! | messages of DHCP that an interface relays | requests: 500 a second and 250 at once, and of each client alone 5 and 5; answers: 2,000 and 1,000; of 1,472 bytes; [`RELAY_SERVERS_MAX`] servers |
 //! | tunnels within tunnels | four; each kind is opened only for the peers that the settings name ([`Tunnel`]) |
 //! | channels of a lane | [`CHANNELS_MAX`]; packets in each its ring |
 //! | frames of a send | those that are free: a send that finds none waits, and goes on when frames come back |
@@ -103,6 +104,7 @@ mod peers;
 mod placing;
 mod polling;
 mod published;
+mod relay;
 mod reports;
 mod round;
 mod routes;
@@ -122,10 +124,11 @@ pub use forwarding::Traffic;
 pub use interface::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use placing::PROTOCOLS;
 pub use published::{LanePolling, polling_of, port_states_of, ports_of, report_of};
+pub use relay::check_relay;
 pub use routes::{NARROW_MAX, check_addresses, check_own};
 pub use settings::{
-    Advertised, Error, INTERFACES_MAX, InterfaceSettings, MssClamp, NatSettings, Network, ROUTES_MAX, ReversePath, Route,
-    RouteChange, Settings, WAYS_MAX,
+    Advertised, Error, INTERFACES_MAX, InterfaceSettings, MssClamp, NatSettings, Network, RELAY_SERVERS_MAX, ROUTES_MAX,
+    ReversePath, Route, RouteChange, Settings, WAYS_MAX,
 };
 pub use trunk::{NoTags, Tags};
 pub use tunnels::{Tunnel, TunnelCounts};

@@ -14,6 +14,7 @@ use crate::orders::Order;
 use crate::outward::{Bounds, Outward, Pen};
 use crate::peers::Opened;
 use crate::placing::{Placing, Quiet};
+use crate::relay::Relay;
 use crate::reports;
 use crate::round::Round;
 use crate::routes::{Routes, Way};
@@ -44,6 +45,7 @@ pub(crate) struct Net {
     fragments: Fragments,
     tunnels: Opened,
     forwarding: Forwarding,
+    relay: Relay,
     translation: Option<Translation>,
     pen: Pen,
     bounds: Bounds,
@@ -85,6 +87,7 @@ impl Net {
             fragments: Fragments::new(settings, memory, facts.frame_bytes_max)?,
             tunnels: Opened::of(settings)?,
             forwarding: Forwarding::new(settings),
+            relay: Relay::new(settings)?,
             translation: Translation::new(settings)?,
             pen: Pen::new(settings.hasher.clone(), settings.lane, settings.secret),
             bounds: Bounds::new(settings.secret, settings.interfaces.len()),
@@ -214,11 +217,20 @@ impl Net {
             bounds,
             forwarding,
             translation,
+            relay,
             ..
         } = self;
         let Beside { placing, channels, tally, spare, words, .. } = beside;
         let out = Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words };
-        Round::new(out, sockets, ports, fragments, (tunnels, forwarding, translation.as_mut()), (placing, channels, spare))
+        Round::new(
+            out,
+            sockets,
+            ports,
+            fragments,
+            (tunnels, forwarding),
+            (translation.as_mut(), relay),
+            (placing, channels, spare),
+        )
     }
 
     /// Makes a socket at an address of ours, or one that reaches its peer by us.

@@ -5,7 +5,7 @@
 mod limiter;
 
 use crate::draft::{Draft, Ends};
-pub(crate) use limiter::Bounds;
+pub(crate) use limiter::{Bounds, Limiter, SharedLimiter};
 
 use crate::counts::{Drop, Tally};
 use crate::interface::{Resolved, Word, addressed, group_mac, solicited};
@@ -179,11 +179,8 @@ impl Outward<'_> {
     /// Sends the draft by that interface and neighbour.
     pub fn send_draft(&mut self, by: (usize, IpAddr), source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
         let (interface, hop) = by;
-        let Pen { draft, identification, step, .. } = &mut *self.pen;
-        *identification = identification.wrapping_add(*step);
-        let (identification, from) = (*identification, self.interfaces[interface].mac());
-        let mut frames = draft.end(&Ends { source, destination, protocol, identification, from, is_of_link: false });
-        if draft.is_cut() {
+        let (is_cut, mut frames) = self.end_draft(interface, (source, destination), protocol);
+        if is_cut {
             for fragment in frames.drain(..) {
                 let _station = self.send_by(interface, hop, once(fragment));
             }
@@ -191,6 +188,24 @@ impl Outward<'_> {
             let _station = self.send_by(interface, hop, frames.drain(..));
         }
         self.pen.draft.give_back(frames);
+    }
+
+    /// Sends the draft to a station of an interface's link, whoever has the address.
+    pub fn send_draft_to(&mut self, interface: usize, station: Mac, ends: (IpAddr, IpAddr), protocol: IpProtocol) {
+        let (is_cut, mut frames) = self.end_draft(interface, ends, protocol);
+        match is_cut {
+            true => frames.drain(..).for_each(|fragment| self.send_to(interface, station, once(fragment))),
+            false => self.send_to(interface, station, frames.drain(..)),
+        }
+        self.pen.draft.give_back(frames);
+    }
+
+    /// The frames of the draft, and whether each is a fragment.
+    fn end_draft(&mut self, interface: usize, ends: (IpAddr, IpAddr), protocol: IpProtocol) -> (bool, Vec<Frame>) {
+        let Pen { draft, identification, step, .. } = &mut *self.pen;
+        *identification = identification.wrapping_add(*step);
+        let (identification, from, (source, destination)) = (*identification, self.interfaces[interface].mac(), ends);
+        (draft.is_cut(), draft.end(&Ends { source, destination, protocol, identification, from, is_of_link: false }))
     }
 
     /// Sends a packet, in as many frames as it lies in, to the neighbour at an interface that has `hop`. Returns the station, if it was heard lately.

@@ -6,7 +6,7 @@ use corelane_seam::Frame;
 use corelane_wire::packet::checksum::{Addresses, Sum};
 use corelane_wire::packet::extension::Chain;
 use corelane_wire::packet::{IpProtocol, Network, Packet as Walk, UpperLayer};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 
 /// All stations of the link (RFC 4291, section 2.7.1).
@@ -81,6 +81,11 @@ impl Ip {
         };
         let field = at.and_then(|at| first.get(at..)?.first_chunk::<2>());
         self.is_part && field.is_none_or(|field| u16::from_be_bytes(*field) & mask != 0)
+    }
+
+    /// Whether it is for all of the link, and goes no further (RFC 919).
+    pub fn is_to_all(&self) -> bool {
+        !self.passes && self.destination == IpAddr::V4(Ipv4Addr::BROADCAST)
     }
 
     pub fn addresses(&self) -> Addresses {

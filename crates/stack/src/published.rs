@@ -151,6 +151,10 @@ fn write_counts(to: &PacketsWriter<'_>, counts: &PacketCounts) {
         (C::ForwardQueueFull, counts.of(Drop::Outgoing)),
         (C::PacketsRefused, counts.of(Drop::Judged)),
         (C::NatRefused, counts.of(Drop::Translation)),
+        (C::RelayRequests, counts.relay_requests),
+        (C::RelayReplies, counts.relay_replies),
+        (C::RelayRefused, counts.of(Drop::Relay)),
+        (C::RelayLimited, counts.of(Drop::RelayLimited)),
     ] {
         to.set(counter, value);
     }

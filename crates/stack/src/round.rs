@@ -15,6 +15,7 @@ use crate::outward::Outward;
 use crate::packet::{Ip, Packet, Spare};
 use crate::peers::Opened;
 use crate::placing::{Leaving, Placing};
+use crate::relay::Relay;
 use crate::sockets::{Ports, Sockets};
 use crate::translation::Translation;
 use crate::tunnels::Tunnel;
@@ -36,6 +37,7 @@ pub(crate) struct Round<'a> {
     tunnels: &'a Opened,
     forwarding: &'a mut Forwarding,
     translation: Option<&'a mut Translation>,
+    relay: &'a mut Relay,
     placing: &'a mut Placing,
     channels: &'a mut Channels,
     spare: &'a mut Spare,
@@ -49,10 +51,12 @@ impl<'a> Round<'a> {
         sockets: &'a mut Sockets,
         ports: &'a Ports,
         fragments: &'a mut Fragments,
-        (tunnels, forwarding, translation): (&'a Opened, &'a mut Forwarding, Option<&'a mut Translation>),
+        (tunnels, forwarding): (&'a Opened, &'a mut Forwarding),
+        (translation, relay): (Option<&'a mut Translation>, &'a mut Relay),
         (placing, channels, spare): (&'a mut Placing, &'a mut Channels, &'a mut Spare),
     ) -> Self {
-        Self { out, sockets, ports, fragments, tunnels, forwarding, translation, placing, channels, spare, is_own_word: false }
+        let is_own_word = false;
+        Self { out, sockets, ports, fragments, tunnels, forwarding, translation, relay, placing, channels, spare, is_own_word }
     }
 
     /// A frame of a port's: a packet, or the next part of one. Its tags say at which interface, once they are looked at; until then it is at that without tags.
@@ -351,6 +355,12 @@ impl<'a> Round<'a> {
 
     /// Gives a datagram to its socket.
     fn udp(&mut self, mut packet: Packet, ip: Ip) {
+        if self.relay.takes(&packet, &ip) {
+            return match self.relay.hear(&mut self.out, &mut packet, ip) {
+                Ok(()) => self.spare.put(packet),
+                Err(why) => self.drop(why, packet),
+            };
+        }
         self.out.tally.datagrams_arrived += 1;
         let (from, to) = match udp::look(&mut self.out, &mut packet, ip) {
             Ok(ends) => ends,

@@ -9,7 +9,7 @@ use corelane_rss::{FlowHasher, Table};
 use corelane_rules::RuleSet;
 use corelane_wire::packet::ethernet;
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// Bytes of the longest packet that each link of IPv6 carries (RFC 8200, section 5).
@@ -22,6 +22,8 @@ pub const INTERFACES_MAX: usize = 4096;
 pub const ROUTES_MAX: usize = 2_000_000;
 /// Routes of one prefix, at most.
 pub const WAYS_MAX: usize = 16;
+/// Servers that an interface relays requests of DHCP to, at most.
+pub const RELAY_SERVERS_MAX: usize = 8;
 /// Networks whose tunnels are opened, at most.
 pub(crate) const PEERS_MAX: usize = 64;
 
@@ -125,6 +127,9 @@ pub struct InterfaceSettings {
     /// Neighbours that are known at most, and askers that are remembered; none: [`KNOWN_MAX`](crate::KNOWN_MAX) and [`MET_MAX`](crate::MET_MAX). Each takes some 300 bytes on each
     /// lane while he is there.
     pub neighbours_max: Option<usize>,
+    /// Servers of DHCP that what its clients ask is relayed to (RFC 1542), at most [`RELAY_SERVERS_MAX`]; none: it is not. Requests leave from its first address of IPv4, with its
+    /// name as the circuit (RFC 3046).
+    pub relay: Vec<Ipv4Addr>,
 }
 
 impl InterfaceSettings {
@@ -273,6 +278,11 @@ pub enum Error {
         /// Which.
         interface: Box<str>,
     },
+    /// An interface cannot relay DHCP: it has no address of IPv4 or too long a name, or its servers are too many, no hosts, or the stack itself.
+    Relay {
+        /// Which.
+        interface: Box<str>,
+    },
     /// More interfaces than there may be.
     Interfaces {
         /// How many.
@@ -339,6 +349,10 @@ impl std::fmt::Display for Error {
             Self::Advertises { interface } => write!(
                 f,
                 "{interface} cannot say that it is a router: give it an address of its link (such as fe80::1/64), and an interval of 4 to 1800 seconds"
+            ),
+            Self::Relay { interface } => write!(
+                f,
+                "{interface} cannot relay DHCP: give it an address of IPv4, a name of 1 to 64 bytes, and at most {RELAY_SERVERS_MAX} servers, which are hosts and not these lanes"
             ),
             Self::Interfaces { got } => write!(f, "{got} interfaces: there may be {INTERFACES_MAX}"),
             Self::Ports { got, interfaces } => {
@@ -494,6 +508,13 @@ impl Settings {
     #[must_use]
     pub fn with_neighbours_max(mut self, neighbours: usize) -> Self {
         self.last().neighbours_max = Some(neighbours);
+        self
+    }
+
+    /// With one more server that what clients of the last interface ask is relayed to ([`InterfaceSettings::relay`]).
+    #[must_use]
+    pub fn with_relay(mut self, server: Ipv4Addr) -> Self {
+        self.last().relay.push(server);
         self
     }
 

@@ -7,10 +7,12 @@ use crate::headers::has_right_sum;
 use crate::outward::Outward;
 use crate::packet::{Ip, Packet};
 use crate::routes::Way;
-use crate::sockets::{HEAD, Sending, Sockets};
+pub(crate) use crate::sockets::HEAD;
+use crate::sockets::{Sending, Sockets};
 use corelane_seam::slab::Key;
 use corelane_seam::{Completion, Fault, Segment, Train, datagram_bytes_max};
 use corelane_wire::packet::IpProtocol;
+use corelane_wire::packet::checksum::Addresses;
 use std::net::{IpAddr, SocketAddr};
 
 /// Why no more of a send leaves now.
@@ -126,11 +128,9 @@ fn datagram<'a>(
     bytes: usize,
     pieces: &mut Pieces<'a, impl Iterator<Item = &'a Segment>>,
 ) -> Option<()> {
-    let (length, draft) = (HEAD + bytes, out.draft());
-    let [a, b] = from.port().to_be_bytes();
-    let [c, d] = to.port().to_be_bytes();
-    let [e, f] = (length as u16).to_be_bytes();
-    draft.put(&[a, b, c, d, e, f, 0, 0]);
+    let length = HEAD + bytes;
+    put_head(out, from, to, length);
+    let draft = out.draft();
     let mut left = bytes;
     while left > 0 {
         let Some(piece) = pieces.next(left) else {
@@ -140,25 +140,31 @@ fn datagram<'a>(
         draft.put(piece);
         left -= piece.len();
     }
-    let ip = Ip {
-        was_cut: false,
-        source: from.ip(),
-        destination: to.ip(),
-        protocol: IpProtocol::UDP,
-        head: 0,
-        length,
-        is_part: false,
-        is_good: true,
-        tunnels: 0,
-        passes: false,
-        is_brought: false,
-    };
-    let pseudo = ip.addresses().pseudo(IpProtocol::UDP, length).unwrap_or_default();
-    draft.patch(6, pseudo.plus(draft.sum).checksum_of_udp());
+    seal(out, from, to, length);
     out.tally.datagrams_out += 1;
-    out.mark_fragments(from, to, IpProtocol::UDP);
     out.send_draft((way.interface, way.hop), from.ip(), to.ip(), IpProtocol::UDP);
     Some(())
+}
+
+/// Writes the header of a datagram of so many bytes into the draft that was begun for it.
+pub(crate) fn put_head(out: &mut Outward<'_>, from: SocketAddr, to: SocketAddr, length: usize) {
+    let [a, b] = from.port().to_be_bytes();
+    let [c, d] = to.port().to_be_bytes();
+    let [e, f] = (length as u16).to_be_bytes();
+    out.draft().put(&[a, b, c, d, e, f, 0, 0]);
+}
+
+/// Writes the checksum of a datagram whose bytes are all in the draft, and says of which flow its fragments are.
+pub(crate) fn seal(out: &mut Outward<'_>, from: SocketAddr, to: SocketAddr, length: usize) {
+    let addresses = match (from.ip(), to.ip()) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
+        (IpAddr::V6(source), IpAddr::V6(destination)) => Addresses::V6 { source, destination },
+        _ => unreachable!("both ends of a datagram are of one family"),
+    };
+    let pseudo = addresses.pseudo(IpProtocol::UDP, length).unwrap_or_default();
+    let draft = out.draft();
+    draft.patch(6, pseudo.plus(draft.sum).checksum_of_udp());
+    out.mark_fragments(from, to, IpProtocol::UDP);
 }
 
 /// The bytes of a train, piece by piece.

@@ -1,5 +1,5 @@
 //! Packets as they lie on the wire: Ethernet with VLAN tags, ARP, IPv4, IPv6 with its extension headers, ICMP and ICMPv6 with neighbour
-//! discovery and listener discovery, UDP, TCP, GRE, VXLAN; IP in IP and 6in4 are an IP header behind another.
+//! discovery and listener discovery, UDP, TCP, GRE, VXLAN, DHCP; IP in IP and 6in4 are an IP header behind another.
 //!
 //! Each format is one file, with two things: a **view** over bytes, whose lengths are checked once, when it is made, so that asking it cannot
 //! fail, and a **value** (`Header` or `Message`), which can only be legal and writes itself (`emit`). A value that was written and read again
@@ -39,6 +39,7 @@
 pub mod arp;
 mod bytes;
 pub mod checksum;
+pub mod dhcp;
 mod dissect;
 pub mod ethernet;
 pub mod extension;

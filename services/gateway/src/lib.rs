@@ -48,12 +48,13 @@ pub fn read(file: &ReadFile) -> Result<(Gateway, Option<ReadFile>)> {
     })?;
     let wrong = |wrong: Wrong| file.wrong(wrong.at, wrong.why);
     let mut keys = Keys::of_file(&table);
-    keys.only(&["port", "polling", "route", "rules", "nat", "graphs"]).map_err(wrong)?;
+    keys.only(&["port", "polling", "route", "routes", "rules", "nat", "graphs"]).map_err(wrong)?;
     let mut spots = Spots::default();
     let ports = ports::read(&mut keys, &mut spots).map_err(wrong)?;
     let mut gateway = Gateway::of(ports);
     gateway.polling = ports::read_polling(&mut keys, &mut spots).map_err(wrong)?;
     gateway.routes = routes::read(&mut keys, &gateway, &mut spots).map_err(wrong)?;
+    gateway.follow = routes::read_follow(&mut keys, &mut spots).map_err(wrong)?;
     gateway.nat = nat::read(&mut keys, &gateway, &mut spots).map_err(wrong)?;
     gateway.graphs = graphs(&mut keys, file).map_err(wrong)?;
     let rules = rules::read(&mut keys, file, &mut gateway)?;

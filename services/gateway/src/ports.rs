@@ -5,7 +5,7 @@ use crate::spots::{InterfaceSpot, PortSpot, Spots};
 use corelane::lanes::gateway::{
     Advertised, InterfaceSettings, MssClamp, Network, NoTags, PollingChange, PollingChangeError, Port, ReversePath, Tags,
 };
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 const ADDRESSES: &str = "addresses such as [\"10.0.10.1/24\", \"fd00:10::1/64\"]";
 
@@ -81,12 +81,19 @@ fn network(mut keys: Keys<'_>, device: &str) -> Result<(InterfaceSettings, Inter
     if let Some(proxy) = keys.take("proxy") {
         (spot.proxies, made.proxies) = networks(proxy, "networks such as [\"10.0.20.0/24\"]")?;
     }
+    made.relay = keys.take("relay").map_or(Ok(Vec::new()), servers)?;
     made.advertises = keys.take("advertise").map_or(Ok(None), advertised)?;
     let most = 1 << 20;
     made.neighbours_max =
         keys.take("neighbours").map(|value| number(value, 1..=most, "neighbours")).transpose()?.map(|most| most as usize);
     keys.end()?;
     Ok((made, spot))
+}
+
+/// Servers of DHCP.
+fn servers(value: &Value<'_>) -> Result<Vec<Ipv4Addr>, Wrong> {
+    let example = "servers of DHCP such as [\"10.0.1.5\"]";
+    list(value, example)?.map(|one| parsed(one, example, |text| text.parse().ok())).collect()
 }
 
 fn tags(value: &Value<'_>) -> Result<Tags, Wrong> {

@@ -1,6 +1,6 @@
 //! Routes.
 
-use crate::keys::{Keys, Wrong, parsed, text, wrong};
+use crate::keys::{Keys, Wrong, number, parsed, text, wrong};
 use crate::ports::network_of;
 use crate::spots::Spots;
 use corelane::lanes::gateway::{Gateway, Network, Route};
@@ -26,6 +26,20 @@ pub fn read(keys: &mut Keys<'_>, gateway: &Gateway, spots: &mut Spots) -> Result
         routes.push(Route { destination, bits, router, interface });
     }
     Ok(routes)
+}
+
+/// The table of the kernel's that is followed: `[routes]`, and there `follow = { table = 100 }`.
+pub fn read_follow(keys: &mut Keys<'_>, spots: &mut Spots) -> Result<Option<u32>, Wrong> {
+    let Some(value) = keys.take("routes") else { return Ok(None) };
+    let mut own = Keys::of(value, "routes")?;
+    let follow = own.must("follow", "{ table = 100 }")?;
+    let mut follow = Keys::of(follow, "follow")?;
+    let table = follow.must("table", "100")?;
+    spots.follow = table.span().start;
+    let number = number(table, 1..=u32::MAX.into(), "a table of the kernel's")?;
+    follow.end()?;
+    own.end()?;
+    Ok(Some(number as u32))
 }
 
 /// The number of an interface that is named.

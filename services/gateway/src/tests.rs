@@ -2,7 +2,7 @@ use super::*;
 use corelane::lanes::Transport;
 use corelane::lanes::gateway::rules::Execution;
 use corelane::lanes::gateway::{Advertised, MssClamp, Network, ReversePath, Tags};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A gateway with everything that there is.
 const WHOLE: &str = r#"
@@ -192,6 +192,39 @@ fn what_cannot_be_is_told_with_its_place_and_the_remedy() {
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn servers_of_dhcp_and_the_table_that_is_followed_are_read() {
+    const TEXT: &str = r#"
+[[port]]
+interface = "eth1"
+
+[[port.network]]
+addresses = ["10.0.1.1/24"]
+relay = ["10.0.2.5", "192.0.2.7"]
+
+[routes]
+follow = { table = 100 }
+"#;
+    let gateway = read_text(TEXT).unwrap();
+    assert_eq!(gateway.ports[0].interfaces[0].relay, [Ipv4Addr::new(10, 0, 2, 5), Ipv4Addr::new(192, 0, 2, 7)]);
+    assert_eq!(gateway.follow, Some(100));
+    for (from, to, place, words) in [
+        ("\"10.0.2.5\"", "\"fd00::5\"", "7:10", "\"fd00::5\" cannot be read: write servers of DHCP"),
+        ("[\"10.0.2.5\", \"192.0.2.7\"]", "\"10.0.2.5\"", "7:9", "a string is no list: write servers of DHCP"),
+        ("10.0.2.5", "10.0.1.1", "5:1", "eth1 cannot relay DHCP"),
+        ("10.0.2.5", "255.255.255.255", "5:1", "eth1 cannot relay DHCP"),
+        ("10.0.1.1/24", "fd00::1/64", "5:1", "eth1 cannot relay DHCP: give it an address of IPv4"),
+        ("100", "0", "10:20", "0 is out of range: write a number of a table of the kernel's from 1 to 4294967295"),
+        ("table = 100", "", "10:10", "follow has no table: write table = 100"),
+        ("follow = { table = 100 }", "", "9:1", "routes has no follow: write follow = { table = 100 }"),
+        ("table = 100", "table = 100, metric = 1", "10:25", "follow has no \"metric\""),
+    ] {
+        assert!(TEXT.contains(from), "{from}");
+        let told = read_text(&TEXT.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(told.starts_with(&format!("gw.toml:{place}: ")) && told.contains(words), "{to} at {place}: {told}");
+    }
 }
 
 #[test]

@@ -40,6 +40,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("strace", "strace"),
     ("strip", "binutils"),
     ("tcpdump", "tcpdump"),
+    ("udhcpc", "udhcpc"),
+    ("udhcpd", "udhcpd"),
     ("wrk", "wrk"),
     ("xsubpp", "perl"),
 ];

@@ -80,6 +80,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("crates/corelane/src/lanes/stalls.rs", "std::thread", "who watches lanes is none"),
     ("crates/corelane/src/lanes/frames/insisting.rs", "std::thread", "what gives an order again stands beside lanes"),
+    ("crates/corelane/src/lanes/following.rs", "std::thread", "who hears the kernel of routes stands beside lanes"),
 ];
 
 /// The two ends of the control socket, which run beside lanes and may wait.

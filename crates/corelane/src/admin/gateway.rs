@@ -5,6 +5,7 @@
 //!
 //! Each function has the errors of [`ControlError`]; [`ControlError::Refused`] has the words of the process, which may be no gateway.
 
+mod followed;
 mod lanes;
 mod offloaded;
 mod routes;

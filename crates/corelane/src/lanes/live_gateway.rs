@@ -4,6 +4,7 @@
 use crate::admin::gateway::{Offloaded, Ruling, Shown};
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
+use crate::lanes::following::Following;
 use crate::lanes::frames::{Gateway, Glances, Placing, Wires};
 use crate::lanes::read_file::ReadFile;
 use corelane_stack::Route;
@@ -20,6 +21,8 @@ pub struct LiveGateway {
     /// The files of which it was made, as they were read last.
     files: Arc<Mutex<Vec<ReadFile>>>,
     glances: Arc<Glances>,
+    /// Whoever follows a table of the kernel's; it ends with the last of these.
+    _following: Option<Arc<Following>>,
 }
 
 /// Whoever has the rules of a gateway, before its lanes are started; none where there is no gateway.
@@ -38,13 +41,15 @@ impl LiveGateway {
     /// Of lanes that run.
     pub(crate) fn new(lanes: &Lanes, ruling: Option<Arc<Ruling>>, placing: Option<&Arc<Placing>>) -> Option<Self> {
         let began = Arc::new(lanes.wires.gateway()?.clone());
-        let (ruling, placing) = (ruling?, placing?);
+        let (ruling, placing) = (ruling?, placing?.clone());
         if let Some(fast) = &placing.fast {
             ruling.offload(Box::new(Offloaded::new(fast.clone(), lanes.wires.addresses().collect())));
         }
+        let following = began.follow.map(|table| Arc::new(Following::start(table, ruling.clone(), placing.clone())));
         Some(Self {
             ruling,
-            lanes: placing.clone(),
+            lanes: placing,
+            _following: following,
             began,
             files: Arc::new(Mutex::new(lanes.files.clone())),
             glances: Arc::default(),
@@ -95,6 +100,7 @@ impl LiveGateway {
         let began = &self.began;
         let differs = [
             (began.ports != gateway.ports, "ports and networks"),
+            (began.follow != gateway.follow, "changes of the table that is followed"),
             (began.nat != gateway.nat, "translations (nat)"),
             (began.polling != gateway.polling, "knobs of polling"),
             (began.graphs != gateway.graphs, "the file for graphs"),

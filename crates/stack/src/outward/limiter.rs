@@ -45,7 +45,7 @@ pub(crate) struct SharedLimiter {
 }
 
 impl SharedLimiter {
-    fn new(secret: u128, all: Limiter, own: impl Fn() -> Limiter) -> Self {
+    pub fn new(secret: u128, all: Limiter, own: impl Fn() -> Limiter) -> Self {
         Self { all, own: (0..SHARES).map(|_| own()).collect(), secret }
     }
 

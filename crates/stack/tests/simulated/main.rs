@@ -20,6 +20,7 @@ mod polling;
 mod presence;
 mod program;
 mod refusals;
+mod relay;
 mod rules;
 mod sums;
 mod tunnels;

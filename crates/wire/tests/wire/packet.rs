@@ -3,6 +3,7 @@
 pub mod build;
 mod captured;
 mod checksums;
+mod dhcp;
 mod headers;
 pub mod samples;
 mod scapy;

@@ -9,7 +9,7 @@ pub mod http1;
 pub mod packet;
 
 pub use http1::{http1_fields, http1_names, http1_request, http1_response};
-pub use packet::{packet_frame, packet_headers};
+pub use packet::{dhcp, packet_frame, packet_headers};
 
 use corelane_wire::Error;
 use corelane_wire::nfs3::{self, Procedure};
@@ -38,6 +38,7 @@ pub const ALL: &[(&str, Parser)] = &[
     ("proxy", proxy),
     ("packet_frame", packet_frame),
     ("packet_headers", packet_headers),
+    ("dhcp", dhcp),
 ];
 
 /// Reads a value, writes it, and reads that.

@@ -22,10 +22,10 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 /// Of each wire our address, and that of the kernel at its far end.
-const OURS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 2), Ipv4Addr::new(10, 9, 1, 2)];
-const FAR: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 77), Ipv4Addr::new(10, 9, 1, 77)];
+pub const OURS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 2), Ipv4Addr::new(10, 9, 1, 2)];
+pub const FAR: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 77), Ipv4Addr::new(10, 9, 1, 77)];
 /// Two wires with such longest packets, whose near ends are here; each far end's kernel sends by us what is not for its own network.
-fn wires(mtu: [usize; 2]) -> Result<[File; 2], String> {
+pub fn wires(mtu: [usize; 2]) -> Result<[File; 2], String> {
     let far = [unshared_and_quiet()?, unshared_and_quiet()?];
     let here = unshared_and_quiet()?;
     for (number, end) in far.iter().enumerate() {
@@ -46,20 +46,27 @@ fn wires(mtu: [usize; 2]) -> Result<[File; 2], String> {
 }
 
 fn stack() -> Stack<EpollDriver> {
-    stack_by(|name| Box::new(afxdp::open(name, &Ours::All, 1).unwrap().remove(0).port(memory(), 128).unwrap()))
+    stack_of(|settings, _| settings)
 }
 
-fn stack_by(open: impl Fn(&str) -> Box<dyn Port>) -> Stack<EpollDriver> {
+/// With more that is set of each interface, by its number.
+pub fn stack_of(more: impl Fn(Settings, usize) -> Settings) -> Stack<EpollDriver> {
+    let open = |name: &str| -> Box<dyn Port> {
+        Box::new(afxdp::open(name, &Ours::All, 1).unwrap().remove(0).port(memory(), 128).unwrap())
+    };
+    stack_by(open, more)
+}
+
+fn stack_by(open: impl Fn(&str) -> Box<dyn Port>, more: impl Fn(Settings, usize) -> Settings) -> Stack<EpollDriver> {
     let (arena, tuning) = (Arena::new(16 << 20).unwrap(), Tuning::default());
     let below = EpollDriver::new(arena.clone(), tuning, Default::default()).unwrap();
     let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
     let settings = Settings::new(hasher, Table::even(Buckets::new(128).unwrap(), 1).unwrap(), (0, 1), 7)
         .with_interface("near0")
         .with_network(OURS[0].into(), 24)
-        .with_forwarding(ReversePath::Strict)
-        .and_interface("near1")
-        .with_network(OURS[1].into(), 24)
         .with_forwarding(ReversePath::Strict);
+    let settings = more(settings, 0).and_interface("near1").with_network(OURS[1].into(), 24).with_forwarding(ReversePath::Strict);
+    let settings = more(settings, 1);
     Stack::with_ports(below, arena, tuning, vec![open("near0"), open("near1")], &settings).unwrap()
 }
 

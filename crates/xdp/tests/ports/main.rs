@@ -11,6 +11,7 @@ mod neighbourhood;
 mod node;
 mod packet;
 mod receiving;
+mod relay;
 mod stack;
 mod tap;
 mod wire;

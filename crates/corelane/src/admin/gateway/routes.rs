@@ -35,6 +35,14 @@ pub(super) struct Done {
     log: Vec<(Entry, bool)>,
 }
 
+impl Done {
+    /// Nothing so far.
+    pub(super) fn new() -> Self {
+        let counted = RoutesChanged { added: 0, known: 0, deleted: 0, routes: 0, is_in_force: false };
+        Self { orders: Vec::new(), counted, log: Vec::new() }
+    }
+}
+
 /// All routes, without the networks of the gateway's own addresses.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
@@ -140,22 +148,27 @@ impl Routes {
         from.take_while(is_in).map(|entry| entry.row(interfaces))
     }
 
+    /// The routes to exactly that network.
+    pub(super) fn ways_to(&self, destination: IpAddr, bits: u8) -> impl Iterator<Item = Route> {
+        let first = network(destination, bits).unwrap_or(destination);
+        self.of_network(first, bits).map(Entry::route)
+    }
+
     /// Carries out changes, each with its line, all of them or none.
     pub(super) fn change(&mut self, changes: &[(usize, Change)]) -> Result<Done, String> {
-        let counted = RoutesChanged { added: 0, known: 0, deleted: 0, routes: 0, is_in_force: false };
-        let mut done = Done { orders: Vec::new(), counted, log: Vec::new() };
+        let mut done = Done::new();
         for (line, change) in changes {
             if let Err(why) = self.change_one(change, &mut done) {
                 self.undo(done);
                 return Err(at_line(*line, why));
             }
         }
-        self.version += u64::from(!done.log.is_empty());
+        self.note(&done);
         done.counted.routes = self.len();
         Ok(done)
     }
 
-    fn change_one(&mut self, change: &Change, done: &mut Done) -> Result<(), String> {
+    pub(super) fn change_one(&mut self, change: &Change, done: &mut Done) -> Result<(), String> {
         match *change {
             Change::Add(route) => {
                 let Some(entry) = Entry::of(&route) else { return Err("its family has fewer bits".to_owned()) };
@@ -191,6 +204,11 @@ impl Routes {
             }
         }
         Ok(())
+    }
+
+    /// These changes were made.
+    pub(super) fn note(&mut self, done: &Done) {
+        self.version += u64::from(!done.log.is_empty());
     }
 
     /// As before these changes, which were the last.
@@ -274,6 +292,6 @@ impl Entry {
 
     fn row(&self, interfaces: &[String]) -> RouteRow {
         let interface = self.interface.and_then(|number| interfaces.get(number)).cloned();
-        RouteRow { prefix: self.prefix(), router: self.router, interface }
+        RouteRow { prefix: self.prefix(), router: self.router, interface, is_followed: false }
     }
 }

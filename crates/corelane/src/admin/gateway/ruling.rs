@@ -10,12 +10,14 @@
 use super::lanes::{Beside, Counted, InForce, Lanes, Seen};
 use super::routes::{self, Change, Routes, at_line};
 use super::words::{
-    Changed, InterfaceRow, KeyRow, ROWS_MAX, Request, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Way, json, page,
+    Changed, InterfaceRow, KeyRow, ROWS_MAX, Request, RouteRow, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Way, json,
+    page,
 };
 use crate::admin::control_client::GATEWAY;
+use corelane_machine::routes::{self as followed, RouteEvent};
 use corelane_rules::language::{Command, Rule, command, import, packet};
 use corelane_rules::{Count, Error, Execution, Outcome, Records, RuleId, RuleSet, Rules};
-use corelane_stack::{Policy, Route};
+use corelane_stack::{Policy, Route, RouteChange, WAYS_MAX};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,6 +43,8 @@ struct Ruled {
     version: u64,
     interfaces: Vec<String>,
     routes: Routes,
+    /// Those that follow a table of the kernel's.
+    followed: Routes,
     /// The ports' programs.
     beside: Option<Box<dyn Beside>>,
 }
@@ -59,7 +63,8 @@ impl Ruling {
         rules.name_interfaces(interfaces.clone())?;
         let set = Arc::new(rules.compile(execution));
         let routes = Routes::of(routes);
-        let ruled = Ruled { rules, execution, set, before: None, version: 1, interfaces, routes, beside: None };
+        let (followed, beside) = (Routes::default(), None);
+        let ruled = Ruled { rules, execution, set, before: None, version: 1, interfaces, routes, followed, beside };
         Ok(Self { ruled: Mutex::new(ruled) })
     }
 
@@ -89,6 +94,15 @@ impl Ruling {
     /// What is wrong; then nothing has changed.
     pub(crate) fn replace(&self, rules: Rules, routes: Vec<Route>, lanes: &impl Lanes) -> Result<InForce, String> {
         self.lock().replace(rules, routes, lanes)
+    }
+
+    /// Carries out what a table that is followed has told: routes with the names of the kernel's interfaces. Routes of the gateway's own stay. How many routes cannot be taken: their
+    /// routers are in no network of the gateway's, or there is no room.
+    ///
+    /// # Errors
+    /// Lanes cannot be told now; then nothing has changed.
+    pub(crate) fn follow(&self, told: &[RouteEvent], lanes: &impl Lanes) -> Result<usize, String> {
+        self.lock().follow(told, lanes)
     }
 
     /// What somebody sees who watches, and `look`s what these rules have counted: nothing while a change is under way.
@@ -135,7 +149,9 @@ impl Ruled {
             Request::ChangeRoutes { changes } => self.change_routes(&changes, lanes),
             Request::Routes { within, from } => {
                 let within = within.as_deref().map(routes::prefix).transpose()?;
-                page(self.routes.version(), from, self.routes.within(within, &self.interfaces).skip(from))
+                let followed = self.followed.within(within, &self.interfaces).map(|row| RouteRow { is_followed: true, ..row });
+                let version = self.routes.version() + self.followed.version();
+                page(version, from, self.routes.within(within, &self.interfaces).chain(followed).skip(from))
             }
             Request::Way { to } => self.way(to, lanes),
             Request::Trace { packet, from } => self.trace(&packet, from, lanes),
@@ -209,12 +225,13 @@ impl Ruled {
         let changes = self.routes.changes_to(&routes);
         self.check_routes(
             changes.iter().filter_map(|change| match change {
-                corelane_stack::RouteChange::Add(route) => Some((0, *route)),
-                corelane_stack::RouteChange::Delete { .. } => None,
+                RouteChange::Add(route) => Some((0, *route)),
+                RouteChange::Delete { .. } => None,
             }),
             lanes,
         )?;
         let mut orders = vec![Policy::Rules(set.clone())];
+        let changes = Routes::beside(changes, &self.followed);
         orders.extend((!changes.is_empty()).then(|| Policy::Routes(changes.into())));
         let in_force = lanes.tell(&orders)?;
         self.beside.iter_mut().for_each(|beside| beside.follow(&set));
@@ -279,8 +296,12 @@ impl Ruled {
         });
         self.check_routes(adds, lanes)?;
         let mut done = self.routes.change(&changes)?;
-        let orders: Vec<Policy> =
-            Some(Policy::Routes(done.orders.as_slice().into())).into_iter().filter(|_| !done.orders.is_empty()).collect();
+        if let Some((destination, bits)) = Routes::too_many(&done.orders, &self.routes, &self.followed) {
+            self.routes.undo(done);
+            return Err(format!("{destination}/{bits} has {WAYS_MAX} routes with those of the kernel's table: delete one there"));
+        }
+        let orders = Routes::beside(std::mem::take(&mut done.orders), &self.followed);
+        let orders: Vec<Policy> = (!orders.is_empty()).then(|| Policy::Routes(orders.into())).into_iter().collect();
         match lanes.tell(&orders) {
             Ok(in_force) => {
                 done.counted.is_in_force = in_force == InForce::Now;
@@ -291,6 +312,57 @@ impl Ruled {
                 Err(why)
             }
         }
+    }
+
+    fn follow(&mut self, told: &[RouteEvent], lanes: &impl Lanes) -> Result<usize, String> {
+        let (changes, strange) = self.placed(told, lanes)?;
+        let (mut done, refused) = self.followed.follow(&changes, &self.routes);
+        let orders = Routes::beside(std::mem::take(&mut done.orders), &self.routes);
+        let orders: Vec<Policy> = (!orders.is_empty()).then(|| Policy::Routes(orders.into())).into_iter().collect();
+        match lanes.tell(&orders) {
+            Ok(_) => Ok(strange + refused),
+            Err(why) => {
+                self.followed.undo(done);
+                Err(why)
+            }
+        }
+    }
+
+    /// The changes of a table that is followed by the gateway's interfaces: that of the kernel's name, or that whose network the router is in. Others are left out; how many.
+    fn placed(&self, told: &[RouteEvent], lanes: &impl Lanes) -> Result<(Vec<RouteChange>, usize), String> {
+        let number = |name: &str| self.interfaces.iter().position(|known| known == name);
+        let route = |event: &RouteEvent, is_named: bool| match event {
+            RouteEvent::Add(followed::Route { destination, bits, router, interface }) => {
+                let interface = number(interface).filter(|_| is_named);
+                Some(Route { destination: *destination, bits: *bits, router: *router, interface })
+            }
+            RouteEvent::Delete { .. } => None,
+        };
+        let tried = |is_named| -> Result<Vec<(Route, bool)>, String> {
+            let routes: Vec<Route> = told.iter().filter_map(|event| route(event, is_named)).collect();
+            let said = lanes.could_lead(&routes)?;
+            Ok(routes.into_iter().zip(said.into_iter().map(|said| said == Ok(true))).collect())
+        };
+        // An address of the link says nothing of its interface.
+        let is_of_link = |router: IpAddr| matches!(router, IpAddr::V6(router) if router.is_unicast_link_local());
+        let (named, free) = (tried(true)?, tried(false)?);
+        let mut both = named.into_iter().zip(free);
+        let (mut changes, mut strange) = (Vec::with_capacity(told.len()), 0);
+        for event in told {
+            match event {
+                RouteEvent::Delete { destination, bits, router } => {
+                    changes.push(RouteChange::Delete { destination: *destination, bits: *bits, router: *router });
+                }
+                RouteEvent::Add(_) => match both.next() {
+                    Some(((route, true), _)) if route.interface.is_some() || !is_of_link(route.router) => {
+                        changes.push(RouteChange::Add(route));
+                    }
+                    Some((_, (route, true))) if !is_of_link(route.router) => changes.push(RouteChange::Add(route)),
+                    _ => strange += 1,
+                },
+            }
+        }
+        Ok((changes, strange))
     }
 
     /// Whether lanes can have these routes, each with its line: what they would refuse is refused before one of them has it.
@@ -355,7 +427,7 @@ impl Ruled {
             report: self.set.report(),
             tables: self.rules.tables().count(),
             keys: self.rules.tables().map(|(_, table)| table.len()).sum(),
-            routes: self.routes.len(),
+            routes: self.routes.len() + self.followed.len(),
             fast_path: self.beside.as_ref().map(|beside| beside.state()),
             ..totals
         };

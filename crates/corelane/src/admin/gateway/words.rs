@@ -176,6 +176,9 @@ pub struct RouteRow {
     pub router: IpAddr,
     /// The interface that is named for it, if one is.
     pub interface: Option<String>,
+    /// It is of the kernel's table that is followed, and none of the gateway's own.
+    #[serde(default)]
+    pub is_followed: bool,
 }
 
 /// How packets get to an address.

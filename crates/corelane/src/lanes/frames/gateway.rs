@@ -33,6 +33,8 @@ pub struct Gateway {
     pub ports: Vec<Port>,
     /// Ways to networks that are not at its ports.
     pub routes: Vec<Route>,
+    /// The number of a table of the kernel's whose routes it has beside them, as they change (254 is `main`); of the network namespace in which lanes are started.
+    pub follow: Option<u32>,
     /// Its rules; without any all packets go on.
     pub rules: Rules,
     /// How rules are carried out.
@@ -73,6 +75,7 @@ impl Gateway {
         Self {
             ports,
             routes: Vec::new(),
+            follow: None,
             rules,
             execution: Execution::default(),
             offloads: true,
@@ -147,7 +150,7 @@ impl Port {
     /// The interface's packets that lanes have.
     pub(crate) fn ours(&self) -> Ours {
         let needs_all = |one: &InterfaceSettings| {
-            one.tags != Tags::None || one.forwards || !one.proxies.is_empty() || one.advertises.is_some()
+            one.tags != Tags::None || one.forwards || !one.proxies.is_empty() || one.advertises.is_some() || !one.relay.is_empty()
         };
         if self.interfaces.iter().any(needs_all) { Ours::All } else { Ours::Addresses(self.addresses().collect()) }
     }

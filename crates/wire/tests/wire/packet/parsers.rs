@@ -4,8 +4,8 @@ use corelane_wire::Error;
 use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::extension::{EXTENSIONS_MAX, Extension, Kind};
 use corelane_wire::packet::{
-    EtherType, Network, Packet, Ports, TAGS_MAX, TUNNELS_MAX, UpperLayer, arp, ethernet, fragment, gre, icmp, icmpv6, ipv4, ipv6,
-    neighbour, tcp, udp, vlan, vxlan,
+    EtherType, Network, Packet, Ports, TAGS_MAX, TUNNELS_MAX, UpperLayer, arp, dhcp as wire_dhcp, ethernet, fragment, gre, icmp,
+    icmpv6, ipv4, ipv6, neighbour, tcp, udp, vlan, vxlan,
 };
 use corelane_wire::xdr::Writer;
 
@@ -165,5 +165,20 @@ fn tunnels(bytes: &[u8]) {
     if let Ok(view) = vxlan::View::new(bytes) {
         let again = written(bytes.len(), |to| view.header().emit(to)).unwrap();
         assert_eq!(vxlan::View::new(&again).unwrap().header(), view.header());
+    }
+}
+
+/// Reads the bytes as a message of DHCP: what is read is written, and read as the same.
+pub fn dhcp(bytes: &[u8]) {
+    let Ok(view) = wire_dhcp::View::new(bytes) else { return };
+    let (header, options) = (view.header(), view.options());
+    let again = written(bytes.len().max(wire_dhcp::BYTES_MIN), |to| header.emit(options, to)).unwrap();
+    assert!(again.len() >= wire_dhcp::BYTES_MIN);
+    let read = wire_dhcp::View::new(&again).unwrap();
+    assert_eq!(read.header(), header);
+    assert!(read.options().eq(options), "{bytes:?}");
+    for option in options {
+        let inner = option.within().map(|inner| inner.map(|choice| choice.bytes()).sum::<usize>());
+        assert!(inner.is_ok_and(|bytes| bytes == option.data.len()) || option.within().is_err());
     }
 }

@@ -27,5 +27,6 @@ pub fn all() -> Vec<Sample> {
     let sample = |parser, name: &str, bytes: &[u8]| Sample { parser, name: name.to_owned(), bytes: bytes.to_vec() };
     let headers = shapes.iter().filter_map(|(name, frame)| Some(sample("packet_headers", name, told::innermost(frame)?)));
     let headers: Vec<_> = headers.collect();
-    shapes.iter().map(|(name, frame)| sample("packet_frame", name, frame)).chain(headers).collect()
+    let messages = super::dhcp::samples().into_iter().map(|(name, bytes)| sample("dhcp", name, &bytes));
+    shapes.iter().map(|(name, frame)| sample("packet_frame", name, frame)).chain(headers).chain(messages).collect()
 }

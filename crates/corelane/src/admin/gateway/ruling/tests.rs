@@ -77,6 +77,11 @@ impl Lanes for Double {
     fn could_lead(&self, routes: &[Route]) -> Result<Vec<Result<bool, String>>, String> {
         let network = IpAddr::from([10, 0, 0, 0]);
         let said = |route: &Route| match route.router {
+            // It is in a network of the second interface alone.
+            IpAddr::V4(router) if router.octets() == [10, 0, 0, 77] && route.interface == Some(0) => {
+                Err(format!("{router} is not beside vlan10"))
+            }
+            IpAddr::V6(router) if router.is_unicast_link_local() => Ok(true),
             IpAddr::V4(router) if router.octets()[0] == 10 => Ok(route.destination != network),
             router => Err(format!("{router} is in no network of ours")),
         };
@@ -468,4 +473,109 @@ fn what_is_no_request_is_refused() {
         let said = ruling.lock().answer(bad, &lanes);
         assert_eq!(said.is_ok(), bad.ends_with("} "), "{bad}: {said:?}");
     }
+}
+
+/// A table that is followed: ways of the network 10.1.0.0/16, or of another.
+fn come(router: &str, interface: &str) -> RouteEvent {
+    let (destination, bits): (IpAddr, u8) = match router.contains(':') {
+        true => ("fd00:1::".parse().unwrap(), 32),
+        false => ([10, 1, 0, 0].into(), 16),
+    };
+    RouteEvent::Add(followed::Route { destination, bits, router: router.parse().unwrap(), interface: interface.into() })
+}
+
+fn gone(router: &str) -> RouteEvent {
+    let RouteEvent::Add(followed::Route { destination, bits, router, .. }) = come(router, "") else { unreachable!() };
+    RouteEvent::Delete { destination, bits, router }
+}
+
+fn follow(gateway: &(Ruling, Double), told: &[RouteEvent]) -> Result<usize, String> {
+    gateway.0.lock().follow(told, &gateway.1)
+}
+
+/// Lanes as they carry out what they are told: the ways of each network.
+fn of_lanes(gateway: &(Ruling, Double)) -> Vec<String> {
+    let mut ways: Vec<Route> = Vec::new();
+    for change in gateway.1.routes.borrow().iter() {
+        match *change {
+            RouteChange::Add(route) if !ways.contains(&route) => ways.push(route),
+            RouteChange::Add(_) => {}
+            RouteChange::Delete { destination, bits, router } => {
+                ways.retain(|way| (way.destination, way.bits, way.router) != (destination, bits, router));
+            }
+        }
+    }
+    let text = |way: Route| {
+        let interface = way.interface.map_or("", |number| ["vlan10", "vlan20"][number]);
+        format!("{}/{} {} {interface}", way.destination, way.bits, way.router)
+    };
+    let mut texts: Vec<_> = ways.into_iter().map(text).collect();
+    texts.sort();
+    texts
+}
+
+#[test]
+fn a_table_that_is_followed_stands_beside_the_routes_of_the_gateways_own() {
+    let gateway = gateway(true);
+    change_routes(&gateway, &["add 10.1.0.0/16 via 10.0.0.2", "add 10.2.0.0/16 via 10.0.0.2"]).unwrap();
+    assert_eq!(follow(&gateway, &[come("10.0.0.3", "eth7"), come("10.0.0.2", "eth7"), come("10.0.0.4", "vlan20")]), Ok(0));
+    let (own, other) =
+        (["10.1.0.0/16 10.0.0.2 ", "10.2.0.0/16 10.0.0.2 "], ["10.1.0.0/16 10.0.0.3 ", "10.1.0.0/16 10.0.0.4 vlan20"]);
+    let of = |parts: &[&[&str]]| {
+        let mut all: Vec<_> = parts.concat().into_iter().map(str::to_owned).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(of_lanes(&gateway), of(&[&own, &other]));
+    let shown: Vec<_> = of(&[&own]).into_iter().chain(of(&[&own[..1], &other])).map(|row| row.trim_end().to_owned()).collect();
+    assert_eq!(routes(&gateway, None), shown, "its own first");
+    // What both have by a router stays as long as one has it.
+    assert_eq!(follow(&gateway, &[gone("10.0.0.2"), gone("10.0.0.9")]), Ok(0));
+    assert_eq!(of_lanes(&gateway), of(&[&own, &other]));
+    assert_eq!(follow(&gateway, &[come("10.0.0.2", "eth7")]), Ok(0));
+    change_routes(&gateway, &["delete 10.1.0.0/16"]).unwrap();
+    assert_eq!(of_lanes(&gateway), of(&[&own, &other]), "it is of the table, too");
+    assert_eq!(
+        change_routes(&gateway, &["delete 10.1.0.0/16"]).unwrap_err().split(':').next(),
+        Some("there is no route 10.1.0.0/16")
+    );
+    assert_eq!(follow(&gateway, &[gone("10.0.0.2"), gone("10.0.0.3"), gone("10.0.0.4")]), Ok(0));
+    assert_eq!(of_lanes(&gateway), of(&[&own[1..]]));
+    // A file that is read again changes nothing of what is followed.
+    assert_eq!(follow(&gateway, &[come("10.0.0.2", "eth7"), come("10.0.0.3", "eth7")]), Ok(0));
+    let route = Route { destination: [10, 1, 0, 0].into(), bits: 16, router: [10, 0, 0, 2].into(), interface: None };
+    for routes in [vec![route], Vec::new()] {
+        gateway.0.lock().replace(Rules::new(true, Limits::default()), routes, &gateway.1).unwrap();
+        assert_eq!(of_lanes(&gateway), of(&[&own[..1], &other[..1]]));
+    }
+}
+
+#[test]
+fn a_route_that_is_followed_goes_by_the_interface_of_its_name_or_its_router() {
+    let gateway = gateway(true);
+    let told = [come("10.0.0.2", "vlan10"), come("10.0.0.77", "vlan10"), come("10.0.0.3", "eth7"), come("fe80::9", "vlan20")];
+    assert_eq!(follow(&gateway, &told), Ok(0));
+    let named = ["10.1.0.0/16 10.0.0.2 vlan10", "10.1.0.0/16 10.0.0.3 ", "10.1.0.0/16 10.0.0.77 ", "fd00:1::/32 fe80::9 vlan20"];
+    assert_eq!(of_lanes(&gateway), named);
+    // An address of the link says nothing without its interface, and a router elsewhere is none.
+    assert_eq!(follow(&gateway, &[come("fe80::8", "eth7"), come("192.0.2.1", "vlan10"), come("fd00:9::1", "vlan10")]), Ok(3));
+    assert_eq!(follow(&gateway, &[gone("192.0.2.1"), gone("fe80::8")]), Ok(0), "what was left out goes in silence");
+    assert_eq!(of_lanes(&gateway), named);
+}
+
+#[test]
+fn what_is_followed_is_bounded_and_told_whole_or_not_at_all() {
+    let gateway = gateway(true);
+    let own: Vec<_> = (1..=10).map(|last| format!("add 10.1.0.0/16 via 10.0.0.{last}")).collect();
+    change_routes(&gateway, &own.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    let more: Vec<_> = (11..=20).map(|last| come(&format!("10.0.0.{last}"), "eth7")).collect();
+    gateway.1.has_room.set(false);
+    assert_eq!(follow(&gateway, &more).unwrap_err(), "lane 1 has no room");
+    assert_eq!((of_lanes(&gateway).len(), routes(&gateway, None).len()), (10, 10));
+    gateway.1.has_room.set(true);
+    assert_eq!(follow(&gateway, &more), Ok(4), "there may be 16 ways to a network");
+    assert_eq!((of_lanes(&gateway).len(), routes(&gateway, None).len()), (16, 16));
+    let why = change_routes(&gateway, &["add 10.1.0.0/16 via 10.0.0.99"]).unwrap_err();
+    assert!(why.starts_with("10.1.0.0/16 has 16 routes with those of the kernel's table"), "{why}");
+    assert_eq!((of_lanes(&gateway).len(), routes(&gateway, None).len()), (16, 16));
 }

@@ -6,7 +6,7 @@ use crate::lanes::frames::memory::{FRAMES_LEAST, FRAMES_MOST};
 use corelane_isr::polling;
 use corelane_nat::{Forward, Nat};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
-use corelane_stack::{Error, InterfaceSettings, NatSettings, Route, Settings, Tags, check_addresses, check_own};
+use corelane_stack::{Error, InterfaceSettings, NatSettings, Route, Settings, Tags, check_addresses, check_own, check_relay};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
@@ -28,6 +28,8 @@ pub enum At {
     Proxy(usize, usize, usize),
     /// A route.
     Route(usize),
+    /// The table that is followed.
+    Follow,
     /// What is set of polling.
     Polling(usize),
     /// The translation of addresses.
@@ -76,9 +78,17 @@ impl Gateway {
         if all == 0 {
             return Err(wrong(At::Gateway, "no port has an address: give at least one network addresses".to_owned()));
         }
+        if self.follow == Some(0) {
+            return Err(wrong(
+                At::Follow,
+                "there is no table 0: give the number of one, such as 100, or 254 for main".to_owned(),
+            ));
+        }
         self.check_polling()?;
         self.nat.iter().try_for_each(|nat| self.check_nat(nat))?;
-        check_addresses(&self.settings()).map_err(|why| wrong(self.at_fault(&why), why.to_string()))
+        let settings = self.settings();
+        let checked = check_addresses(&settings).and_then(|()| check_relay(&settings));
+        checked.map_err(|why| wrong(self.at_fault(&why), why.to_string()))
     }
 
     fn check_polling(&self) -> Result<(), NoGateway> {
@@ -131,7 +141,9 @@ impl Gateway {
             Error::Router { router } | Error::Address { address: router } => route(&|one| one.router == *router),
             Error::Prefix { address, bits } => route(&|one| (one.destination, one.bits) == (*address, *bits)),
             Error::Ways { destination, bits } => route(&|one| (one.destination, one.bits) == (*destination, *bits)),
-            Error::Vlan { interface: name, .. } | Error::Advertises { interface: name } => interface(name),
+            Error::Vlan { interface: name, .. } | Error::Advertises { interface: name } | Error::Relay { interface: name } => {
+                interface(name)
+            }
             _ => None,
         };
         found.unwrap_or(At::Gateway)
