@@ -52,6 +52,7 @@ fn main() {
     find(&few, "3 prefixes, 10,000 destinations", &hosts(&few, &mut Random::new(seed), DESTINATIONS, v4_host));
     measure("IPv4", &mut Random::new(seed), v4, v4_host);
     measure("IPv6", &mut Random::new(seed), v6, v6_host);
+    measure("IPv6 in clusters", &mut Random::new(seed), v6_in_clusters, v6_host);
 }
 
 fn measure<A: Address>(
@@ -203,6 +204,20 @@ fn v6(random: &mut Random, before: Option<Prefix<Ipv6Addr>>) -> Prefix<Ipv6Addr>
         }
     };
     Prefix::around(Ipv6Addr::from_bits(address), drawn_length(random, V6_LENGTHS)).unwrap()
+}
+
+/// The same lengths in 150,000 networks of 32 bits. A few of them have most prefixes, as the Internet's have: half of all have more than eight in their network, a
+/// fifth more than sixty-four.
+fn v6_in_clusters(random: &mut Random, before: Option<Prefix<Ipv6Addr>>) -> Prefix<Ipv6Addr> {
+    let drawn = v6(random, before);
+    let length = drawn.length();
+    if before.is_some() {
+        return drawn;
+    }
+    let network = (random.unit().powi(3) * 150_000.0) as u128;
+    let block = V6_BLOCKS[network as usize % V6_BLOCKS.len()] << 116;
+    let address = block | (network / 8 * 48) << 96 | drawn.address().to_bits() & (0xffff << 80);
+    Prefix::around(Ipv6Addr::from_bits(address), length).unwrap()
 }
 
 fn v6_host(random: &mut Random, prefix: &Prefix<Ipv6Addr>) -> Ipv6Addr {

@@ -1,5 +1,6 @@
 //! Addresses as strings of bits, the first one first.
 
+use crate::groups::SHARED;
 use std::fmt::{Debug, Display};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -17,6 +18,12 @@ pub trait Word {
 
     /// The last 32 bits before `depth`; bits before the first are 0.
     fn before(self, depth: i16) -> u32;
+
+    /// Whether prefixes are found by groups.
+    const IS_GROUPED: bool;
+
+    /// The bits that a group shares, and the 32 bits behind them.
+    fn group(self) -> (u32, u32);
 
     /// The first thirteen bits.
     fn first_13(self) -> usize;
@@ -45,6 +52,12 @@ impl Word for Ipv4Addr {
 
     fn before(self, depth: i16) -> u32 {
         (u64::from(self.to_bits()) >> (32 - depth)) as u32
+    }
+
+    const IS_GROUPED: bool = false;
+
+    fn group(self) -> (u32, u32) {
+        (self.to_bits() >> (32 - SHARED), self.to_bits() << SHARED)
     }
 
     fn first_13(self) -> usize {
@@ -78,6 +91,12 @@ impl Word for Ipv6Addr {
 
     fn before(self, depth: i16) -> u32 {
         (self.to_bits() >> (128 - depth)) as u32
+    }
+
+    const IS_GROUPED: bool = true;
+
+    fn group(self) -> (u32, u32) {
+        ((self.to_bits() >> (128 - SHARED)) as u32, (self.to_bits() >> (128 - SHARED - 32)) as u32)
     }
 
     fn first_13(self) -> usize {
@@ -128,6 +147,8 @@ mod tests {
             assert_eq!(Ipv4Addr::from_bits(v4).before(depth), (u64::from(v4) >> (32 - depth)) as u32, "{depth}");
         }
         assert_eq!(Ipv6Addr::from_bits(v6).before(127), (v6 >> 1) as u32);
+        assert_eq!(Ipv4Addr::from_bits(v4).group(), (0x8b5_ac3f, 0x1000_0000));
+        assert_eq!(Ipv6Addr::from_bits(v6).group(), (0x8b5_ac3f, 0x19d2_74e6));
         assert_eq!(Ipv4Addr::from_bits(v4).first_13(), 0x8b5a >> 3);
         assert_eq!(Ipv6Addr::from_bits(v6).first_13(), 0x8b5a >> 3);
     }

@@ -95,6 +95,16 @@ impl<T: Item, const CHUNK: usize> Blocks<T, CHUNK> {
         to
     }
 
+    /// An array of `length` items, whatever they are.
+    pub fn make(&mut self, length: usize) -> u32 {
+        self.take(CLASS[length].into())
+    }
+
+    /// Such an array is not used any more.
+    pub fn give_back(&mut self, array: u32, length: usize) {
+        self.give(array, CLASS[length].into());
+    }
+
     fn copy(&mut self, from: u32, at: usize, to: u32, behind: usize) {
         let item = *self.get(from + at as u32);
         *self.get_mut(to + behind as u32) = item;

@@ -19,6 +19,8 @@
 mod address;
 mod blocks;
 mod error;
+mod groups;
+mod hashed;
 mod iter;
 mod node;
 mod prefix;

@@ -1,5 +1,6 @@
 //! The table.
 
+use crate::groups::{Entries, Groups, SHARED};
 use crate::node::{Node, ROOT_DEPTH, SHORTCUT_DEPTH, STRIDE, place};
 use crate::tree::Tree;
 use crate::{Address, Error, Iter, Prefix};
@@ -19,7 +20,7 @@ const SHORTCUTS: usize = 1 << SHORTCUT_DEPTH;
 /// Leads to no node.
 const NOWHERE: u32 = u32::MAX;
 
-/// With so many prefixes there are shortcuts, 32 KiB of them.
+/// With so many prefixes there are shortcuts, 32 KiB of them, and groups.
 const MANY: usize = 4096;
 
 /// Values of prefixes, and the longest prefix of an address among them. See the crate's head for what each operation costs.
@@ -29,6 +30,8 @@ pub struct Prefixes<A: Address> {
     tree: Tree,
     /// The node at [`SHORTCUT_DEPTH`] for each beginning of an address; empty while prefixes are few.
     shortcuts: Vec<u32>,
+    /// Of IPv6, while prefixes are many: what is found without a walk.
+    groups: Option<Box<Groups>>,
     length: usize,
     most: usize,
     family: std::marker::PhantomData<A>,
@@ -50,7 +53,15 @@ impl<A: Address> Prefixes<A> {
     /// A table of at most `most` prefixes. Memory is taken as they come.
     #[must_use]
     pub const fn with_bound(most: usize) -> Self {
-        Self { root: Node::ROOT, tree: Tree::new(), shortcuts: Vec::new(), length: 0, most, family: std::marker::PhantomData }
+        Self {
+            root: Node::ROOT,
+            tree: Tree::new(),
+            shortcuts: Vec::new(),
+            groups: None,
+            length: 0,
+            most,
+            family: std::marker::PhantomData,
+        }
     }
 
     /// How many prefixes there are.
@@ -74,13 +85,27 @@ impl<A: Address> Prefixes<A> {
     /// Bytes of memory that the table holds. What a removed prefix has used is kept for others.
     #[must_use]
     pub const fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.tree.bytes() + self.shortcuts.capacity() * size_of::<u32>()
+        let groups = match &self.groups {
+            Some(groups) => size_of::<Groups>() + groups.bytes(),
+            None => 0,
+        };
+        size_of::<Self>() + self.tree.bytes() + self.shortcuts.capacity() * size_of::<u32>() + groups
     }
 
     /// The longest prefix that an address begins with: its length and its value.
     #[must_use]
     #[inline]
     pub fn find(&self, address: A) -> Option<(u8, u32)> {
+        if let Some(groups) = &self.groups
+            && let Some(found) = groups.find(address.group())
+        {
+            return Some(found);
+        }
+        self.walk(address)
+    }
+
+    /// The same by the tree alone.
+    fn walk(&self, address: A) -> Option<(u8, u32)> {
         let best = match self.shortcuts.get(address.first_13()) {
             Some(&NOWHERE) | None => None,
             Some(&shortcut) => self.best(address, self.tree.nodes.get(shortcut)),
@@ -121,6 +146,7 @@ impl<A: Address> Prefixes<A> {
                 true => self.node_mut(at).values_at = value,
                 false => *self.tree.values.get_mut(node.values_at + node.value_rank(place)) = value,
             }
+            self.renew_group(&prefix);
             return Ok(Some(before));
         }
         let rank = node.value_rank(place) as usize;
@@ -136,6 +162,9 @@ impl<A: Address> Prefixes<A> {
         self.length += 1;
         if self.length == MANY {
             self.make_shortcuts();
+            self.make_groups();
+        } else {
+            self.renew_group(&prefix);
         }
         Ok(None)
     }
@@ -165,7 +194,9 @@ impl<A: Address> Prefixes<A> {
         self.prune(prefix.address(), &path);
         if self.length == MANY / 4 {
             self.shortcuts = Vec::new();
+            self.groups = None;
         }
+        self.renew_group(prefix);
         Some(value)
     }
 
@@ -283,6 +314,57 @@ impl<A: Address> Prefixes<A> {
         for (six, shortcut) in self.shortcuts[first..first + 64].iter_mut().enumerate() {
             *shortcut = if node.has_child(six) { node.nodes_at + node.node_rank(six) } else { NOWHERE };
         }
+    }
+
+    /// Groups of all prefixes, which are [`MANY`].
+    fn make_groups(&mut self) {
+        if !A::IS_GROUPED {
+            return;
+        }
+        self.groups = Some(Box::new(Groups::new()));
+        let prefixes: Vec<_> = self.iter().map(|(prefix, _)| prefix).collect();
+        prefixes.iter().for_each(|prefix| self.renew_group(prefix));
+    }
+
+    /// Its group has what the tree has.
+    fn renew_group(&mut self, prefix: &Prefix<A>) {
+        if prefix.length() < SHARED {
+            return;
+        }
+        let Some(mut groups) = self.groups.take() else { return };
+        let mut entries = Entries::new();
+        let is_whole = self.gather(&self.root, A::zero(), prefix.address().cut(SHARED), &mut entries);
+        if !is_whole {
+            entries.clear();
+        }
+        groups.put(prefix.address().group().0, &mut entries);
+        self.groups = Some(groups);
+    }
+
+    /// Gathers the prefixes of a group from a node downwards; says whether they are few and short enough for one.
+    fn gather(&self, node: &Node, way: A, group: A, entries: &mut Entries) -> bool {
+        let depth = node.depth();
+        let mut places = if depth + STRIDE > SHARED.into() { node.prefixes } else { 0 };
+        while places != 0 {
+            let place = places.trailing_zeros();
+            places &= places - 1;
+            let length = (depth + place.ilog2() as i16) as u8;
+            let address = way.with_six(depth, (place as usize) << (6 - place.ilog2()) & 63);
+            let is_here = length >= SHARED && address.cut(SHARED) == group;
+            if is_here && !entries.add(length, address.group().1, || self.tree.value(node, place)) {
+                return false;
+            }
+        }
+        let mut goes_on = |six: usize| {
+            let below = self.tree.below(node, six);
+            let way = below.with_skipped(way.with_six(depth, six));
+            way.cut(SHARED) != group.cut(below.depth().min(SHARED.into()) as u8) || self.gather(below, way, group, entries)
+        };
+        if depth + STRIDE <= SHARED.into() {
+            let six = group.six_at(depth);
+            return !node.has_child(six) || goes_on(six);
+        }
+        (0..64).filter(|six| node.has_child(*six)).all(goes_on)
     }
 
     fn make_shortcuts(&mut self) {

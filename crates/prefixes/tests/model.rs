@@ -34,13 +34,18 @@ impl<A: Address> Model<A> {
 }
 
 /// Plays `steps` changes and look-ups on a table of at most `most` prefixes, which has `reached` of them at some time, and few at others. `draw` gives addresses that begin alike often enough to lie in each other's prefixes; the table fills and empties in turns.
-fn play<A: Address>(seed: u64, steps: u32, (most, reached): (usize, usize), draw: impl Fn(&mut Random) -> A) {
+fn play<A: Address>(seed: u64, steps: u32, bounds: (usize, usize), draw: impl Fn(&mut Random) -> A) {
+    play_lengths(seed, steps, bounds, |random| (draw(random), random.below(u64::from(A::BITS) + 1) as u8));
+}
+
+/// The same with lengths that are drawn too.
+fn play_lengths<A: Address>(seed: u64, steps: u32, (most, reached): (usize, usize), draw: impl Fn(&mut Random) -> (A, u8)) {
     let mut random = Random::new(seed);
     let (mut table, mut model) = (Prefixes::with_bound(most), Model { sorted: BTreeMap::new(), lengths: [0; 129] });
     let (mut fullest, mut emptied) = (0, 0);
     for step in 0..steps {
-        let address = draw(&mut random);
-        let prefix = Prefix::around(address, random.below(u64::from(A::BITS) + 1) as u8).unwrap();
+        let (address, length) = draw(&mut random);
+        let prefix = Prefix::around(address, length).unwrap();
         let is_filling = (step / (steps / 8)).is_multiple_of(2);
         match random.below(8) {
             0..=2 if is_filling && model.sorted.len() < most => {
@@ -66,7 +71,7 @@ fn play<A: Address>(seed: u64, steps: u32, (most, reached): (usize, usize), draw
     for prefix in std::mem::take(&mut model.sorted).keys() {
         table.remove(prefix).unwrap();
     }
-    assert!(table.is_empty() && table.iter().next().is_none() && table.find(draw(&mut random)).is_none());
+    assert!(table.is_empty() && table.iter().next().is_none() && table.find(draw(&mut random).0).is_none());
 }
 
 /// Few first bytes, and few bits that differ behind them.
@@ -88,6 +93,19 @@ fn a_table_is_as_a_sorted_list_is() {
     }
     play(100, 400_000, (30_000, 9_000), near_v4);
     play(101, 400_000, (30_000, 9_000), near_v6);
+}
+
+/// Networks with one prefix, with some, and with more than a group may have; few prefixes are longer than one's may be.
+#[test]
+fn a_table_of_groups_is_as_a_sorted_list_is() {
+    let draw = |random: &mut Random| {
+        let network = random.below(70) * random.below(70);
+        let length = if random.below(500) == 0 { 60 + random.below(69) } else { 26 + random.below(36) };
+        let behind = u128::from(random.bits() & random.bits()) << 36;
+        let address = Ipv6Addr::from_bits(0x2001 << 112 | u128::from(network) << 100 | behind & (u128::MAX >> 28));
+        (address, length as u8)
+    };
+    play_lengths(102, 400_000, (30_000, 9_000), draw);
 }
 
 /// Addresses of the whole space, so that prefixes share no more than their first bits.
