@@ -1,0 +1,254 @@
+//! A gateway on a wire of its own, and its users at the other end.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use corelane_os::processes::Process;
+use nix::net::if_::if_nametoindex;
+use serde::Serialize;
+
+use super::cells::Means;
+use super::contenders::Gateway;
+use super::programs::{self, Sink};
+use super::sockets::Sockets;
+use super::{houses, linux};
+use crate::cpus::SERVER_CPU;
+use crate::packet::flood::{Emitted, Emitter};
+use crate::packet::wire::{End, Wire};
+use crate::server::Server;
+use crate::softirq::Threads;
+
+/// How long a gateway may take until it forwards all that it is offered.
+const FORWARDS_WITHIN: Duration = Duration::from_secs(20);
+/// Packets a second that are offered until then, and how long at once.
+const TRIED_PER_S: f64 = 20e3;
+const TRIED_FOR: Duration = Duration::from_millis(300);
+/// How long the last packets may take to the far end and back.
+const BACK_WITHIN: Duration = Duration::from_millis(100);
+
+/// A gateway, and what its users need.
+pub struct Running {
+    // Order matters: programs end before the wire does.
+    server: Option<Server>,
+    /// The kernel's thread that receives for it.
+    receiver: Process,
+    /// The kernel's own thread of its CPU.
+    softirq: Threads,
+    sink: Sink,
+    emitter: Emitter,
+    wire: Wire,
+}
+
+/// Processor time of a gateway, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    server: u64,
+    receiver: u64,
+    softirq: u64,
+}
+
+/// What a window showed.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Passed {
+    /// Packets a second that were put on the wire, those among them for which it had no room.
+    pub offered_per_s: f64,
+    /// Packets a second that came to the users they were for.
+    pub forwarded_per_s: f64,
+    /// Packets that came otherwise than they had to.
+    pub wrong: u64,
+    /// Processor time for each that was forwarded, in microseconds: of the gateway's process, of the kernel's thread that receives for it, and of ksoftirqd of its
+    /// CPU, where that can be seen.
+    pub server_us: f64,
+    pub receiver_us: f64,
+    pub softirq_us: f64,
+    /// Processor time of who offers, for each packet that was offered: on the other CPU, and no part of the cost.
+    pub emitter_us: f64,
+}
+
+impl Passed {
+    /// Processor time for each packet that was forwarded, in microseconds.
+    pub fn cpu_us(&self) -> f64 {
+        self.server_us + self.receiver_us + self.softirq_us
+    }
+}
+
+impl Running {
+    /// Starts it on a new wire, and waits until it forwards.
+    ///
+    /// # Errors
+    /// When the wire or the gateway cannot be made, or it does not forward all of a small offer.
+    pub fn start(gateway: Gateway, is_tagged: bool, corelane: &Path) -> Result<Self> {
+        let mut wire = Wire::new()?;
+        let [near, far] = [wire.mac(End::Near)?, wire.mac(End::Far)?];
+        // Who only redirects leaves addresses as they are.
+        let sink = Sink::new(if gateway == Gateway::Redirect { far } else { near }, gateway.hops())?;
+        wire.attach(End::Near, &sink.program)?;
+        let index = |end: End| wire.inside(end, || if_nametoindex(end.interface()).context("an end of the wire"));
+        let [near_index, far_index] = [index(End::Near)?, index(End::Far)?];
+        let server = match gateway {
+            Gateway::Redirect => {
+                wire.attach(End::Far, &programs::redirecting(far_index)?)?;
+                None
+            }
+            _ if gateway.is_ours() => Some(lane(gateway, is_tagged, corelane, &wire)?),
+            _ => {
+                kernel(gateway, &wire)?;
+                None
+            }
+        };
+        let receiver = wire.pin()?;
+        let users = programs::users(near_index, [near, far], is_tagged)?;
+        let emitter = Emitter::of(users, programs::frame([near, far], is_tagged));
+        let running = Self { server, receiver, softirq: Threads::of(&[SERVER_CPU]), sink, emitter, wire };
+        running.await_forwarding()?;
+        Ok(running)
+    }
+
+    fn used(&self) -> Result<Used> {
+        let receiver = self.receiver.cpu_nanoseconds().context("the thread that receives")?;
+        let server = self.server.as_ref().map_or(Ok(0), Server::cpu_ns)?;
+        Ok(Used { server, receiver, softirq: self.softirq.cpu_ns().unwrap_or(0) })
+    }
+
+    /// Offers frames of a program as long as `goes_on` says, so many a second or as many as can be.
+    fn offer(&self, rate: Option<f64>, goes_on: &(dyn Fn() -> bool + Sync)) -> Result<Emitted> {
+        self.emitter.emit(&self.wire, rate, goes_on)
+    }
+
+    /// What it does with as many packets as can be sent so.
+    ///
+    /// # Errors
+    /// As for [`Running::measure`].
+    pub fn saturated(&self, by: Means, warm_up: Duration, window: Duration) -> Result<Passed> {
+        match by {
+            Means::Frames => self.measure(|goes_on| self.offer(None, goes_on), warm_up, window),
+            Means::Sockets => {
+                let sockets = Sockets::new(&self.wire)?;
+                self.measure(|goes_on| sockets.emit(&self.wire, goes_on), warm_up, window)
+            }
+        }
+    }
+
+    /// Offers little again and again, until all of it comes back: users have to be found first.
+    fn await_forwarding(&self) -> Result<()> {
+        let deadline = Instant::now() + FORWARDS_WITHIN;
+        loop {
+            let (before, began) = (self.sink.right(), Instant::now());
+            let offered = self.offer(Some(TRIED_PER_S), &|| began.elapsed() < TRIED_FOR)?.frames;
+            thread::sleep(BACK_WITHIN);
+            let came = self.sink.right() - before;
+            if offered > 0 && came == offered {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("{came} of {offered} packets were forwarded as they had to, {} otherwise", self.sink.wrong());
+            }
+        }
+    }
+
+    /// What it does with an offer, after a while that does not count.
+    ///
+    /// # Errors
+    /// When the offer or a figure cannot be had, or nothing was forwarded.
+    pub fn measure(
+        &self,
+        offer: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<Emitted> + Send,
+        warm_up: Duration,
+        window: Duration,
+    ) -> Result<Passed> {
+        let (goes_on, begun) = (AtomicBool::new(true), Instant::now());
+        let seen = || Ok::<_, anyhow::Error>((Instant::now(), self.sink.right(), self.sink.wrong(), self.used()?));
+        thread::scope(|scope| {
+            let offering = scope.spawn(|| {
+                let emitted = offer(&|| goes_on.load(Ordering::Relaxed))?;
+                Ok::<_, anyhow::Error>((emitted, begun.elapsed()))
+            });
+            thread::sleep(warm_up);
+            let first = seen();
+            thread::sleep(window);
+            let last = seen();
+            goes_on.store(false, Ordering::Relaxed);
+            // reason: a thread that panicked has said so.
+            let (emitted, took) = offering.join().expect("the users' thread")?;
+            let ((began, came, wrong, used), (ended, came_then, wrong_then, used_then)) = (first?, last?);
+            let packets = came_then - came;
+            ensure!(packets > 0, "nothing was forwarded of {} packets", emitted.frames);
+            let us = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e3 / packets as f64;
+            Ok(Passed {
+                offered_per_s: emitted.frames as f64 / took.as_secs_f64(),
+                forwarded_per_s: packets as f64 / (ended - began).as_secs_f64(),
+                wrong: wrong_then - wrong,
+                server_us: us(used_then.server, used.server),
+                receiver_us: us(used_then.receiver, used.receiver),
+                softirq_us: us(used_then.softirq, used.softirq),
+                emitter_us: emitted.cpu_ns as f64 / 1e3 / emitted.frames.max(1) as f64,
+            })
+        })
+    }
+}
+
+/// The kernel as a gateway. A thread receives for it where generic receive offload is on.
+fn kernel(gateway: Gateway, wire: &Wire) -> Result<()> {
+    wire.ethtool(End::Far, &["gro", "on"])?;
+    linux::forward(wire)?;
+    match gateway {
+        Gateway::Flat => linux::rules(wire, &linux::flat()),
+        Gateway::ByMap => linux::rules(wire, &linux::by_map()),
+        _ => Ok(()),
+    }
+}
+
+/// A lane over frames as a gateway.
+fn lane(gateway: Gateway, is_tagged: bool, corelane: &Path, wire: &Wire) -> Result<Server> {
+    let networks = houses::all().map(|house| {
+        let address = houses::router(house);
+        if is_tagged { format!("vlan={house},ip={address}/24") } else { format!("ip={address}/24") }
+    });
+    let polls = if matches!(gateway, Gateway::Polling(_)) { ",poll" } else { "" };
+    let networks = networks.collect::<Vec<_>>().join(",");
+    let mut command = wire.command(End::Far, corelane)?;
+    command.args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string()]);
+    command.args(["--packet", &format!("{},{networks},forward{polls}", End::Far.interface())]);
+    command.arg(format!("echo=udp://{}:60007?reflect", houses::router(1)));
+    Server::start(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::packet::wire::tests::WIRES;
+    use crate::server;
+
+    /// The packets that nftables at the far end has counted, over all rules.
+    fn counted(running: &Running) -> u64 {
+        let listed = running.wire.inside(End::Far, || Command::new("nft").args(["list", "ruleset"]).output().context("nft"));
+        let text = String::from_utf8(listed.expect("nft lists").stdout).expect("words");
+        let counts = text.split("packets ").skip(1).filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        counts.sum()
+    }
+
+    /// Packets of all houses come to their users with right sums, for the kernel forwards no others; and nothing that was counted is lost.
+    #[test]
+    fn the_kernel_forwards_between_houses_and_counts_each_packet_twice() {
+        const NAME: &str = "bench::gateway::the_kernel_forwards_between_houses_and_counts_each_packet_twice";
+        let _held = WIRES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Err(why) = Wire::new() {
+            return corelane_os::testing::skip(NAME, &format!("{why:#}"));
+        }
+        if corelane_select::bpf::probe().is_err() || !server::is_installed("nft") {
+            return corelane_os::testing::skip(NAME, "programs of the kernel and nftables are needed");
+        }
+        for gateway in [Gateway::Redirect, Gateway::Flat, Gateway::ByMap] {
+            let running = Running::start(gateway, false, Path::new("")).expect("it forwards");
+            assert_eq!(running.sink.wrong(), 0, "{gateway}");
+            if gateway != Gateway::Redirect {
+                assert_eq!(counted(&running), 2 * running.sink.right(), "{gateway}");
+            }
+        }
+    }
+}
