@@ -63,7 +63,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     }
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
     confined.into_iter().chain(confine_calls(sandbox, receives)?).for_each(|note| running.note(note));
-    let reload = Reload::new(settings, running.limits(), log, sandbox != Sandbox::Off);
+    let reload = Reload::new(settings, &running, log, sandbox != Sandbox::Off);
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     // Nothing of the start can fail any more but to say so. A process that is taken over goes on until that is done.
     running.announce(|running| {
@@ -150,6 +150,7 @@ fn announcement(running: &Running, shown: Option<&Metrics>) -> String {
     for place in running.places() {
         lines.push(format!("{} {}", place.service, place.url));
     }
+    lines.extend(running.ports().iter().map(|port| format!("gateway {port}")));
     let cpus: Vec<String> = running.cpus().iter().flatten().map(usize::to_string).collect();
     let lanes = running.cpus().len();
     let lanes = if lanes == 1 { "1 lane".to_owned() } else { format!("{lanes} lanes") };

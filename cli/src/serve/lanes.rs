@@ -48,9 +48,7 @@ pub fn of(arguments: Arguments) -> Result<Lanes> {
     if let Some(list) = &arguments.cpus {
         lanes = lanes.cpus(corelane::lanes::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?);
     }
-    if let Some(port) = arguments.packet {
-        lanes = lanes.packet(port);
-    }
+    lanes = arguments.packet.into_iter().fold(lanes, Lanes::packet);
     lanes = receiving(lanes, &arguments.receive_threads, arguments.user_frac);
     let mut services = arguments.services;
     if services.is_empty() {

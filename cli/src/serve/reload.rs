@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! file, environment --settings::again--> what differs from before: limits of time --LiveLimits--> lanes, with their next turn
+//! a gateway's file ---> lanes anew ------> what differs from before: rules, routes --LiveGateway--> lanes, between two packets
 //!                                                                  log-level ---> the thread that writes lines
 //!                                                                  all else ------> words, with its place
 //! ```
@@ -10,9 +11,10 @@ use super::log::Log;
 use super::rule;
 use super::settings::{self, Setting};
 use anyhow::{Result, anyhow};
+use corelane::Error;
 use corelane::admin::messages::Degraded;
 use corelane::admin::reports::{self, Level, Record};
-use corelane::lanes::LiveLimits;
+use corelane::lanes::{LiveGateway, LiveLimits, Running};
 use corelane::service::Limits;
 use corelane_services as services;
 use std::sync::{Mutex, PoisonError};
@@ -28,6 +30,7 @@ pub struct Reload {
     /// Changed by the one thread that hears signals.
     before: Mutex<Vec<Setting>>,
     limits: LiveLimits,
+    gateway: Option<LiveGateway>,
     log: Log,
     /// Files may be open to the next start that are not to this process.
     is_confined: bool,
@@ -35,8 +38,8 @@ pub struct Reload {
 
 impl Reload {
     /// For a program that began with these settings.
-    pub fn new(began: Vec<Setting>, limits: LiveLimits, log: Log, is_confined: bool) -> Self {
-        Self { before: Mutex::new(began), limits, log, is_confined }
+    pub fn new(began: Vec<Setting>, running: &Running, log: Log, is_confined: bool) -> Self {
+        Self { before: Mutex::new(began), limits: running.limits(), gateway: running.gateway(), log, is_confined }
     }
 
     /// What else may be in the way of new files.
@@ -64,8 +67,13 @@ impl Reload {
         arguments.take_over = None;
         let (limits, log_level) = (arguments.limits.clone(), arguments.log_level);
         let differs: Vec<(&Setting, bool)> = Setting::differing(before, &now).collect();
-        let may_name_files = differs.iter().any(|(setting, _)| setting.is(SERVICES));
-        rule::lanes(arguments, &now).map_err(|why| anyhow!("{why:#}{}", self.within(may_name_files)))?;
+        let differs_in_services = differs.iter().any(|(setting, _)| setting.is(SERVICES));
+        let is_unreadable = |why: &anyhow::Error| matches!(why.downcast_ref(), Some(Error::Unreadable { .. }));
+        let lanes = rule::lanes(arguments, &now)
+            .map_err(|why| anyhow!("{why:#}{}", self.within(differs_in_services || is_unreadable(&why))))?;
+        if let Some(gateway) = &self.gateway {
+            gateway.follow(&lanes)?.iter().for_each(|words| say(words));
+        }
         let is_live_limit = |setting: &Setting| setting.limit().is_some_and(is_live);
         let limits: Vec<&String> = limits.iter().filter(|limit| is_live(limit)).collect();
         if differs.iter().any(|(setting, _)| is_live_limit(setting)) {

@@ -8,6 +8,8 @@ pub(crate) mod control_client;
 pub(crate) mod control_socket;
 #[cfg(feature = "packets")]
 pub mod dispatch;
+#[cfg(feature = "packets")]
+pub mod gateway;
 pub(crate) mod hasher;
 pub mod machine;
 pub mod messages;

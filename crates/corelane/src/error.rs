@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// This user may not read what a service is to serve, or it is not there.
     Unreadable {
-        /// The service.
+        /// The service, or the file where that says what it is to be.
         service: String,
         /// Which file or directory, and the remedy.
         why: String,
@@ -77,6 +77,13 @@ pub enum Error {
         /// What is in the way.
         corelane_svc::Error,
     ),
+    /// A file that a place names says what cannot be, or is no text.
+    Text {
+        /// The file, with line and column where something in it is at fault: FILE:LINE:COLUMN.
+        at: String,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
     /// The settings cannot be met.
     Setting {
         /// Which one.
@@ -152,6 +159,7 @@ impl fmt::Display for Error {
             Self::Name { url, why } => write!(f, "cannot be served at {url}: {why}"),
             Self::Steering(error) => write!(f, "steering: {error}"),
             Self::Service(error) => error.fmt(f),
+            Self::Text { at, why } => write!(f, "{at}: {why}"),
             Self::Setting { name, why } => write!(f, "{name}: {why}"),
             Self::Driver(words) => write!(f, "driver: {words}"),
             Self::Memory(error) => error.fmt(f),

@@ -15,10 +15,14 @@ pub(crate) mod ending;
 pub(crate) mod entry;
 #[cfg(feature = "packets")]
 pub(crate) mod frames;
+#[cfg(feature = "packets")]
+pub mod gateway;
 mod handed;
 #[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
 mod keepsake;
 mod live;
+#[cfg(feature = "packets")]
+mod live_gateway;
 mod moves;
 pub(crate) mod needs;
 #[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
@@ -27,6 +31,7 @@ mod outside;
 pub(crate) mod page;
 pub(crate) mod place;
 pub(crate) mod plan;
+pub(crate) mod read_file;
 #[cfg(feature = "packets")]
 pub(crate) mod receiving;
 mod run;
@@ -54,6 +59,8 @@ pub use ended::Ended;
 #[cfg(feature = "packets")]
 pub use frames::PacketPort;
 pub use live::LiveLimits;
+#[cfg(feature = "packets")]
+pub use live_gateway::LiveGateway;
 pub use moves::Moves;
 pub use outside::Outside;
 pub use place::Place;
@@ -71,4 +78,4 @@ use without::stalls;
 #[cfg(not(feature = "take-over"))]
 use without::take_over;
 #[cfg(not(feature = "packets"))]
-pub(crate) use without::{frames, receiving};
+pub(crate) use without::{frames, live_gateway, receiving};

@@ -87,6 +87,7 @@ pub use home::home;
 pub mod entry {
     pub use crate::lanes::beside::{Beside, Opened};
     pub use crate::lanes::entry::*;
+    pub use crate::lanes::read_file::{FILE_BYTES_MAX, ReadFile};
 
     /// Options that a service or a workload declares, and what somebody chose of them: one declaration for reading, help and errors.
     pub mod choice {

@@ -66,7 +66,7 @@ impl Forward {
 }
 
 /// What a translation is told. Each lane of a program has the same, but for its number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
     /// The addresses that inside hosts appear with; at least one, [`EXTERNALS_MAX`] at most. A host keeps to one of them while that has ports (RFC 4787, REQ-2).

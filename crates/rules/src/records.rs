@@ -3,6 +3,7 @@
 use crate::facts::Facts;
 use crate::language::{Keep, Log, Rule};
 use crate::limits::RecordLimits;
+use crate::line::Line;
 use crate::order::{Numbered, Order};
 use crate::states::States;
 use crate::verdict::RuleId;
@@ -36,19 +37,6 @@ struct Place {
     generation: u32,
     lines: u32,
     count: Count,
-}
-
-/// A packet that a rule with `log` matched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// The rule.
-    pub rule: RuleId,
-    /// Its number.
-    pub number: u16,
-    /// The packet.
-    pub facts: Facts,
-    /// When, in nanoseconds of the caller's clock.
-    pub at: u64,
 }
 
 /// What packets leave behind on a lane. A set of rules finds its counters here by who its rules are, whichever set was in force before.
@@ -120,6 +108,12 @@ impl Records {
         self.states.len()
     }
 
+    /// Whether the flow of a packet has a state.
+    #[must_use]
+    pub fn has_state_of(&self, facts: &Facts, now: u64) -> bool {
+        self.peek(facts, now).is_some()
+    }
+
     /// States of flows that were not made because a bound was met; each such packet was dropped.
     #[must_use]
     pub fn states_refused(&self) -> u64 {
@@ -185,7 +179,7 @@ impl Records {
         }
         self.second.1 += 1;
         self.places[rule.id.place as usize].lines += 1;
-        self.lines.push_back(Line { rule: rule.id, number: rule.number, facts: *facts, at: now });
+        self.lines.push_back(Line { rule: rule.id, number: rule.number, action: rule.rule.action, facts: *facts, at: now });
         true
     }
 }

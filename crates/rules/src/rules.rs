@@ -7,6 +7,7 @@ use crate::order::{LAST, Names, Numbered, Order};
 use crate::set::{Execution, RuleSet};
 use crate::table::Table;
 use crate::verdict::RuleId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a rule gets above the last one's number, if it comes without.
@@ -106,6 +107,25 @@ impl Rules {
         Ok(outcomes)
     }
 
+    /// Other rules take the place of these. A rule that is in both, with its number and in all its words, stays who it is: its counters go on, and its states.
+    pub fn succeed(&mut self, others: Self) {
+        let Self { rules, off, names, limits, .. } = others;
+        let mut known: BTreeMap<u16, Vec<Numbered>> = BTreeMap::new();
+        for numbered in self.rules.drain(..) {
+            known.entry(numbered.number).or_default().push(numbered);
+        }
+        let mut take_same = |wanted: &Numbered| {
+            let same = known.get_mut(&wanted.number)?;
+            let at = same.iter().position(|one| one.rule == wanted.rule)?;
+            Some(same.remove(at).id)
+        };
+        let stays: Vec<Option<RuleId>> = rules.iter().map(&mut take_same).collect();
+        known.into_values().flatten().for_each(|gone| self.free_place(gone.id));
+        let rules = rules.into_iter().zip(stays);
+        let rules = rules.map(|(one, id)| Numbered { id: id.unwrap_or_else(|| self.take_place()), ..one }).collect();
+        (self.rules, self.off, self.names, self.limits) = (rules, off, names, limits);
+    }
+
     /// What is in force from now on, wherever it is handed to.
     #[must_use]
     pub fn compile(&mut self, execution: Execution) -> RuleSet {
@@ -150,14 +170,26 @@ impl Rules {
             return Err(Error::Backwards { from: number, to });
         }
         self.make_tables(&rule)?;
+        let id = self.take_place();
+        let at = self.rules.partition_point(|rule| rule.number <= number);
+        self.rules.insert(at, Numbered { id, number, rule: Arc::new(rule) });
+        Ok(Outcome::Added(number, id))
+    }
+
+    /// A place in the counters for a rule that was not there.
+    fn take_place(&mut self) -> RuleId {
         let place = self.free.pop().unwrap_or_else(|| {
             self.generations.push(1);
             (self.generations.len() - 1) as u32
         });
-        let id = RuleId { place, generation: self.generations[place as usize] };
-        let at = self.rules.partition_point(|rule| rule.number <= number);
-        self.rules.insert(at, Numbered { id, number, rule: Arc::new(rule) });
-        Ok(Outcome::Added(number, id))
+        RuleId { place, generation: self.generations[place as usize] }
+    }
+
+    /// A rule is gone, and another may have its place.
+    fn free_place(&mut self, id: RuleId) {
+        assert!(self.generations[id.place as usize] == id.generation, "a rule that is there has its place");
+        self.generations[id.place as usize] += 1;
+        self.free.push(id.place);
     }
 
     /// Makes the tables that a rule names and that are not there, as the original does.
@@ -194,11 +226,9 @@ impl Rules {
 
     fn delete_where(&mut self, is_meant: impl Fn(&Numbered) -> bool) {
         let goes = |numbered: &Numbered| numbered.number != LAST && is_meant(numbered);
-        for numbered in self.rules.iter().filter(|numbered| goes(numbered)) {
-            self.generations[numbered.id.place as usize] += 1;
-            self.free.push(numbered.id.place);
-        }
-        self.rules.retain(|numbered| !goes(numbered));
+        let (gone, left) = std::mem::take(&mut self.rules).into_iter().partition::<Vec<_>, _>(goes);
+        gone.into_iter().for_each(|numbered| self.free_place(numbered.id));
+        self.rules = left;
     }
 
     /// Who the rules of these numbers are, or all.
@@ -265,16 +295,23 @@ impl Rules {
                 if keys + entries.len() > most {
                     return Err(Error::Full { what: "keys in tables", most });
                 }
-                self.edit(&name, |table| entries.into_iter().try_for_each(|(key, value)| table.put(&name, key, value)))?;
+                self.edit(&name, entries.len(), |table| {
+                    entries.into_iter().try_for_each(|(key, value)| table.put(&name, key, value))
+                })?;
             }
-            TableChange::Delete(keys) => self.edit(&name, |table| keys.iter().try_for_each(|key| table.take(&name, key)))?,
+            TableChange::Delete(keys) => {
+                self.edit(&name, keys.len(), |table| keys.iter().try_for_each(|key| table.take(&name, key)))?
+            }
         }
         Ok(())
     }
 
-    /// Changes a copy of a table, which takes its place if all goes well.
-    fn edit(&mut self, name: &str, change: impl FnOnce(&mut Table) -> Result<(), Error>) -> Result<(), Error> {
+    /// Changes so many keys in a copy of a table, which takes its place if all goes well. One key alone is changed where it is, if nobody else has the table.
+    fn edit(&mut self, name: &str, keys: usize, change: impl FnOnce(&mut Table) -> Result<(), Error>) -> Result<(), Error> {
         let Some(table) = self.names.tables.get_mut(name) else { return Err(Error::NoTable { name: name.to_owned() }) };
+        if keys == 1 {
+            return change(Arc::make_mut(table));
+        }
         let mut copy = Table::clone(table);
         change(&mut copy)?;
         *table = Arc::new(copy);
@@ -304,4 +341,70 @@ fn tables_of(rule: &Rule) -> impl Iterator<Item = (&InTable, bool)> {
         }
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Facts;
+    use crate::language::command;
+    use crate::records::Records;
+
+    fn with(commands: &[&str]) -> Rules {
+        let mut rules = Rules::new(true, Limits::default());
+        rules.apply_all(commands.iter().map(|text| command(text, 1).unwrap())).unwrap();
+        rules
+    }
+
+    fn counted(rules: &mut Rules, records: &mut Records) -> Vec<String> {
+        let set = rules.compile(Execution::Flat);
+        set.judge(&Facts::between([10, 1, 2, 3].into(), [192, 0, 2, 1].into()), 1, records);
+        set.show(|rule| records.count(rule))
+    }
+
+    #[test]
+    fn rules_that_stay_go_on_counting_when_others_take_their_place() {
+        let mut records = Records::default();
+        let same = ["add 200 count ip from any to any", "add 200 count ip from any to any"];
+        let mut rules = with(&[&["add 100 count ip from any to any", "add 300 count ip from any to me"], &same[..]].concat());
+        counted(&mut rules, &mut records);
+        // One is new, one gone, one of two that are the same has gone, and one has another comment.
+        rules.succeed(with(&[
+            "add 50 count ip from any to any",
+            same[0],
+            "add 300 count ip from any to me // us",
+            "set disable 3",
+        ]));
+        let expected = [
+            "00050 1  28 count ip from any to any",
+            "00200 2 28 count ip from any to any",
+            "00300 0 0 count ip from any to me // us",
+        ];
+        let shown = counted(&mut rules, &mut records);
+        let parts = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for (line, expected) in shown.iter().zip(expected) {
+            let (line, mut expected) = (parts(line), parts(expected));
+            expected[2] = line[2].clone();
+            assert_eq!(line, expected);
+        }
+        assert_eq!((parts(&shown[3])[1].as_str(), rules.sets_off()), ("2", 8), "the last rule is in both");
+        // A place that was free is another's now, which begins with 0.
+        rules.apply(command("add 400 count ip from any to any", 1).unwrap()).unwrap();
+        assert_eq!(parts(&counted(&mut rules, &mut records)[3])[..2], ["00400", "1"]);
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_changed_leaves_the_table_as_it_was() {
+        let mut rules = with(&["table 1 add 10.0.0.0/8 1 10.1.0.0/16 2"]);
+        let before: Vec<_> = rules.tables().map(|(name, table)| (name.to_owned(), table.clone())).collect();
+        for text in ["table 1 delete 10.2.0.0/16", "table 1 add em0 5", "table 1 delete 10.1.0.0/16 10.2.0.0/16"] {
+            rules.apply(command(text, 1).unwrap()).unwrap_err();
+            let now: Vec<_> = rules.tables().map(|(name, table)| (name.to_owned(), table.clone())).collect();
+            assert_eq!(now, before, "{text}");
+        }
+        let set = rules.compile(Execution::Flat);
+        rules.apply(command("table 1 delete 10.1.0.0/16", 1).unwrap()).unwrap();
+        assert_eq!(rules.tables().next().unwrap().1.len(), 1);
+        drop(set);
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::facts::Facts;
 use crate::flat;
+use crate::language::{Hosts, Rule, Test};
 use crate::limits::Limits;
 use crate::listing;
 use crate::order::Order;
@@ -31,13 +32,15 @@ pub struct RuleSet {
     steps: Steps,
     tree: Tree,
     execution: Execution,
+    asks_for_ours: bool,
 }
 
 impl RuleSet {
     pub(crate) fn new(order: Order, execution: Execution, limits: &Limits) -> Self {
         let steps = Steps::new(&order);
         let tree = if execution == Execution::Tree { tree::build(&order, &steps, limits) } else { Tree::default() };
-        Self { order, steps, tree, execution }
+        let asks_for_ours = order.rules.iter().any(|numbered| asks_for_ours(&numbered.rule));
+        Self { order, steps, tree, execution, asks_for_ours }
     }
 
     /// What becomes of a packet. `now` is in nanoseconds of whatever clock the caller has, and never goes back.
@@ -60,6 +63,12 @@ impl RuleSet {
     #[must_use]
     pub fn trace(&self, facts: &Facts, now: u64, records: &Records) -> Vec<String> {
         trace::lines(&self.order, facts, now, records)
+    }
+
+    /// Whether a rule asks if an end is this machine's (`me`, `me6`). If none does, [`Facts::source_is_ours`] and [`Facts::destination_is_ours`] may be anything.
+    #[must_use]
+    pub const fn asks_for_ours(&self) -> bool {
+        self.asks_for_ours
     }
 
     /// How they are carried out.
@@ -96,4 +105,9 @@ impl RuleSet {
     pub fn show(&self, count: impl Fn(RuleId) -> Count) -> Vec<String> {
         listing::show(&self.order.rules, count)
     }
+}
+
+fn asks_for_ours(rule: &Rule) -> bool {
+    let tests = rule.body.clauses().flatten().map(|literal| &literal.test);
+    tests.into_iter().any(|test| matches!(test, Test::Source(Hosts::Me | Hosts::Me6) | Test::Destination(Hosts::Me | Hosts::Me6)))
 }

@@ -44,11 +44,13 @@ impl Table {
     }
 
     /// Its keys with their values, in order.
-    pub fn entries(&self) -> Vec<(Key, u32)> {
-        match self {
-            Self::Prefixes(prefixes) => prefixes.all().map(|(prefix, value)| (Key::Prefix(prefix), value)).collect(),
-            Self::Links(names) => names.iter().map(|(name, value)| (Key::Link(name.clone()), *value)).collect(),
-        }
+    pub fn entries(&self) -> impl Iterator<Item = (Key, u32)> {
+        let (prefixes, names) = match self {
+            Self::Prefixes(prefixes) => (Some(prefixes), None),
+            Self::Links(names) => (None, Some(names)),
+        };
+        let prefixes = prefixes.into_iter().flat_map(Prefixes::all).map(|(prefix, value)| (Key::Prefix(prefix), value));
+        prefixes.chain(names.into_iter().flatten().map(|(name, value)| (Key::Link(name.clone()), *value)))
     }
 
     /// The value for an address; none in a table of names.
@@ -96,15 +98,15 @@ impl Table {
 /// Prefixes with values: one ordered map, asked once for each length that occurs, longest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefixes {
-    /// By length of 128 bits and first address.
-    entries: BTreeMap<(u8, Address), u32>,
+    /// By first address and length of 128 bits.
+    entries: BTreeMap<(Address, u8), u32>,
     /// The lengths that occur, longest first, and how often.
     lengths: Vec<(u8, usize)>,
 }
 
 impl Prefixes {
     fn put(&mut self, prefix: Prefix, value: u32) {
-        if self.entries.insert((prefix.bits(), prefix.first()), value).is_some() {
+        if self.entries.insert((prefix.first(), prefix.bits()), value).is_some() {
             return;
         }
         match self.lengths.binary_search_by(|(bits, _)| prefix.bits().cmp(bits)) {
@@ -114,7 +116,7 @@ impl Prefixes {
     }
 
     fn take(&mut self, prefix: &Prefix) -> bool {
-        if self.entries.remove(&(prefix.bits(), prefix.first())).is_none() {
+        if self.entries.remove(&(prefix.first(), prefix.bits())).is_none() {
             return false;
         }
         let at = self.lengths.iter().position(|(bits, _)| *bits == prefix.bits());
@@ -129,15 +131,12 @@ impl Prefixes {
     fn find(&self, address: Address) -> Option<u32> {
         // No IPv6 prefix, and so none of a length below 96, holds an IPv4 address.
         let fit = self.lengths.iter().filter(|(bits, _)| *bits >= 96 || !address.is_v4());
-        let mut at = fit.map(|(bits, _)| (*bits, Address::of_number(address.number() & mask(*bits))));
+        let mut at = fit.map(|(bits, _)| (Address::of_number(address.number() & mask(*bits)), *bits));
         at.find_map(|key| self.entries.get(&key).copied())
     }
 
     fn all(&self) -> impl Iterator<Item = (Prefix, u32)> {
-        let mut all: Vec<(Prefix, u32)> =
-            self.entries.iter().map(|((bits, first), value)| (Prefix::of_bits(*bits, *first), *value)).collect();
-        all.sort_unstable_by_key(|(prefix, _)| (prefix.first(), prefix.bits()));
-        all.into_iter()
+        self.entries.iter().map(|((first, bits), value)| (Prefix::of_bits(*bits, *first), *value))
     }
 }
 
@@ -175,7 +174,7 @@ mod tests {
         table.put("t", key("10.0.0.0/8"), 7).unwrap();
         assert_eq!((of(&table, "10.9.9.9"), table.len()), (Some(7), 5));
         assert!(matches!(table.take("t", &key("10.0.0.0/9")), Err(Error::NoKey { .. })));
-        let texts: Vec<String> = table.entries().iter().map(|(key, _)| key.to_string()).collect();
+        let texts: Vec<String> = table.entries().map(|(key, _)| key.to_string()).collect();
         assert_eq!(texts, ["::/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "2001:db8::/32"]);
     }
 

@@ -8,6 +8,7 @@ use crate::channels::Channels;
 use crate::counts::{Drop, Tally};
 use crate::gauges::Gauges;
 use crate::interface::Word;
+use crate::orders::Orders;
 use crate::outward::Words;
 use crate::packet::{Packet, Spare};
 use crate::placing::{Placing, Quiet};
@@ -52,6 +53,8 @@ pub(crate) struct Beside {
     pub spare: Spare,
     /// What the other lanes are to hear, and what was heard of them.
     pub words: Words,
+    /// What was told and is to be carried out.
+    pub orders: Orders,
     heard: Vec<Heard>,
     /// What the operator is to hear.
     records: Vec<Record>,
@@ -93,6 +96,7 @@ impl Beside {
             tally: Tally::new(),
             spare: Spare::default(),
             words: Words::default(),
+            orders: Orders::default(),
             heard: Vec::new(),
             records: Vec::new(),
             names: settings.port_names().map(Box::from).collect(),
@@ -116,12 +120,14 @@ impl Beside {
     pub fn breaks(&mut self, why: String) {
         self.broken.get_or_insert(Broken::Untold(why));
         self.wants_close = true;
+        self.orders.end();
     }
 
     /// The work has left, and said why if there was something to be said: no packet is taken any more.
     pub fn ends(&mut self) {
         self.broken = Some(Broken::Told);
         self.wants_close = true;
+        self.orders.end();
     }
 
     /// Whether it does nothing any more.
@@ -215,6 +221,11 @@ impl Beside {
         let room = RECORDS_MAX.saturating_sub(self.records.len());
         // All are taken: who tells does not tell it twice.
         records.enumerate().for_each(|(number, record)| self.records.extend(Some(record).filter(|_| number < room)));
+    }
+
+    /// Whether he may be told one more thing.
+    pub fn has_room_for_records(&self) -> bool {
+        self.records.len() < RECORDS_MAX
     }
 
     /// Whether the operator is to hear something.

@@ -3,14 +3,16 @@
 use crate::beside::Beside;
 use crate::counts::{Drop, PacketCounts};
 use crate::fault;
-use crate::forwarding::{Judge, Traffic};
+use crate::forwarding::Traffic;
 use crate::gate::{self, Gate};
 use crate::net::Net;
 use crate::polling::Polling;
 use crate::settings::{Error, Route, Settings};
 use crate::sockets::{self, Batches, Sending};
+use crate::view::View;
 use crate::work::Packets;
 use corelane_lane::{Mesh, fenced};
+use corelane_rules::RuleSet;
 use corelane_seam::{
     Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Detached, Driver, DriverCounters, Fault, Handle, Listen,
     Op, Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
@@ -110,9 +112,15 @@ impl<D: Driver> Stack<D> {
         self.net.traffic(interface)
     }
 
-    /// Has packets judged from now on: those that are for us once, those that are forwarded when they have come and before they leave.
-    pub fn set_judge(&mut self, judge: Box<dyn Judge>) {
-        self.net.set_judge(judge);
+    /// Other rules are in force from now on; counters and states stay with the rules that stay.
+    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
+        self.net.set_rules(rules);
+    }
+
+    /// What there is, as of now.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        self.net.view(self.beside.borrow().placing.lane())
     }
 
     /// Datagrams that ran behind a later one of their flow, because they waited for fragments.
@@ -259,7 +267,10 @@ impl<D: Driver> Stack<D> {
         }
         (self.left, self.handled) = (self.beside.borrow().budget(), 0);
         self.net.set_now(now);
-        self.fenced(|net, _, beside| net.expire(beside));
+        self.fenced(|net, _, beside| {
+            net.carry_out(beside);
+            net.expire(beside);
+        });
         self.run();
         self.look();
         self.hand_over(at_most);
@@ -294,7 +305,8 @@ impl<D: Driver> Stack<D> {
     /// How long the driver below may wait, if we may wait for so long.
     fn wait(&mut self, wait: Wait) -> Wait {
         let beside = &*self.beside.borrow();
-        let has_news = beside.has_leaving() || beside.has_records() || beside.has_broken_untold();
+        let has_orders = beside.orders.are_waiting() || beside.orders.has_noted();
+        let has_news = has_orders || beside.has_leaving() || beside.has_records() || beside.has_broken_untold();
         let has_packets = self.net.has_queued(beside) || self.gates.iter().any(Gate::has_frames);
         let has_packets = has_packets && !self.polling.is_held();
         if !self.done.is_empty() || self.is_cut_short || has_packets || has_news {

@@ -11,10 +11,8 @@
 
 mod change;
 mod cut;
-mod facts;
+mod judging;
 mod martians;
-
-pub use facts::{Direction, Judge, Judgement, PacketFacts, Part, Refusal};
 
 use crate::counts::Drop;
 use crate::icmp::errors::{self, Wrong};
@@ -24,10 +22,13 @@ use crate::outward::Outward;
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of};
 use crate::routes::Way;
 use crate::settings::{MssClamp, ReversePath, Settings};
+use corelane_rules::{Direction, Facts, RuleSet};
 use corelane_seam::{Frame, FrameMemory};
 use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk, ipv4};
+use judging::{Answer, Judging, interface};
 use std::iter::once;
+use std::sync::Arc;
 
 /// Bytes of the header of TCP without options.
 const TCP_BYTES: usize = 20;
@@ -64,7 +65,7 @@ struct Role {
 pub(crate) struct Forwarding {
     roles: Vec<Role>,
     traffic: Vec<Traffic>,
-    judge: Option<Box<dyn Judge>>,
+    judging: Judging,
     /// Packets are forwarded at one of the interfaces, or judged.
     is_on: bool,
     secret: u32,
@@ -76,20 +77,36 @@ impl Forwarding {
         Self {
             roles: settings.interfaces.iter().map(role).collect(),
             traffic: vec![Traffic::default(); settings.interfaces.len()],
-            judge: None,
-            is_on: settings.interfaces.iter().any(|one| one.forwards),
+            judging: Judging::new(settings),
+            is_on: settings.rules.is_some() || settings.interfaces.iter().any(|one| one.forwards),
             secret: settings.secret as u32,
         }
     }
 
-    /// From now on packets are judged.
-    pub fn set_judge(&mut self, judge: Box<dyn Judge>) {
-        (self.judge, self.is_on) = (Some(judge), true);
+    /// These rules are in force from now on.
+    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
+        self.judging.set_rules(rules);
+        self.is_on = true;
+    }
+
+    /// The rules, and what packets leave behind of them.
+    pub const fn judging(&self) -> &Judging {
+        &self.judging
+    }
+
+    /// The same, to be told something.
+    pub const fn judging_mut(&mut self) -> &mut Judging {
+        &mut self.judging
     }
 
     /// Whether packets are forwarded or judged at all.
     pub const fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    /// What was forwarded at each interface.
+    pub fn all_traffic(&self) -> &[Traffic] {
+        &self.traffic
     }
 
     /// What was forwarded at an interface.
@@ -98,33 +115,23 @@ impl Forwarding {
     }
 }
 
-/// Judges a packet that is for us.
+/// Judges a packet that has come in; what rules have seen of it, if there are any.
 ///
 /// # Errors
 /// It goes no further.
-pub(crate) fn judge_ours(out: &mut Outward<'_>, own: &mut Forwarding, packet: &Packet, ip: &Ip) -> Result<(), Drop> {
-    let Some(judge) = &mut own.judge else { return Ok(()) };
-    let said = judge.judge_in(out.now, &PacketFacts::of(packet, ip));
-    obey(out, said, packet, ip)
+pub(crate) fn judge_in(out: &mut Outward<'_>, own: &mut Forwarding, packet: &Packet, ip: &Ip) -> Result<Option<Facts>, Drop> {
+    let Some(facts) = own.judging.facts(out.routes, packet, ip) else { return Ok(None) };
+    judge(out, own, &facts, (packet, ip)).map(|()| Some(facts))
 }
 
-/// Does what was said of a packet.
-fn obey(out: &mut Outward<'_>, said: Judgement, packet: &Packet, ip: &Ip) -> Result<(), Drop> {
-    let wrong = match said {
-        Judgement::Pass => return Ok(()),
-        Judgement::Drop => return Err(Drop::Judged),
-        Judgement::Refuse(Refusal::Prohibited) => Wrong::Prohibited,
-        Judgement::Refuse(Refusal::Network) => Wrong::Network,
-        Judgement::Refuse(Refusal::Host) => Wrong::Host,
-        Judgement::Refuse(Refusal::Port) => Wrong::Port,
-        Judgement::Refuse(Refusal::Reset) => {
-            if ip.protocol == IpProtocol::TCP && !ip.is_part {
-                errors::no_such_connection(out, packet, ip);
-            }
-            return Err(Drop::Judged);
-        }
-    };
-    errors::tell_sender(out, &packet.first, ip, wrong);
+/// Judges a packet of which that is seen; its sender hears what he is to.
+fn judge(out: &mut Outward<'_>, own: &mut Forwarding, facts: &Facts, (packet, ip): (&Packet, &Ip)) -> Result<(), Drop> {
+    let Err(answer) = own.judging.judge(out.now, facts) else { return Ok(()) };
+    match answer {
+        Answer::Nothing => {}
+        Answer::Error(wrong) => errors::tell_sender(out, &packet.first, ip, wrong),
+        Answer::Reset => errors::no_such_connection(out, packet, ip),
+    }
     Err(Drop::Judged)
 }
 
@@ -141,15 +148,7 @@ pub(crate) fn pass(
 ) -> Result<(), Drop> {
     let came_by = packet.interface;
     is_sound(out, packet, ip)?;
-    let facts = match &mut own.judge {
-        None => None,
-        Some(judge) => {
-            let facts = PacketFacts::of(packet, ip);
-            let said = judge.judge_in(out.now, &facts);
-            obey(out, said, packet, ip)?;
-            Some(facts)
-        }
-    };
+    let facts = judge_in(out, own, packet, ip)?;
     let reverse = own.roles[came_by].reverse_path;
     if reverse != ReversePath::Off && !out.routes.is_expected(ip.source, came_by, reverse == ReversePath::Strict) {
         return Err(Drop::ReversePath);
@@ -169,10 +168,9 @@ pub(crate) fn pass(
         errors::tell_sender(out, &packet.first, ip, Wrong::TooBig { most: mtu });
         return Err(Drop::TooBig);
     }
-    if let (Some(judge), Some(facts)) = (&mut own.judge, facts) {
-        let facts = PacketFacts { direction: Direction::Out, leaves_by: Some(way.interface), ..facts };
-        let said = judge.judge_out(out.now, &facts);
-        obey(out, said, packet, ip)?;
+    if let Some(facts) = facts {
+        let facts = Facts { direction: Direction::Out, transmit: interface(way.interface), ..facts };
+        judge(out, own, &facts, (packet, ip))?;
     }
     change_for(out, own, packet, ip, way.interface)?;
     leave(out, packet, ip, way, mtu)?;

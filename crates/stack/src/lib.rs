@@ -59,7 +59,8 @@
 //! interface of its router. An address is answered for at its own link alone, and what is for it is taken from any.
 //!
 //! **Forwarding** is off, but for packets that come by interfaces whose settings say so ([`InterfaceSettings::forwards`]): `headers` marks them, and `forwarding` sends them on.
-//! Somebody may judge them ([`Stack::set_judge`]).
+//! Packets meet the rules that there are ([`Settings::with_rules`], [`Policy::Rules`]): those for us when they have come, those that are forwarded then and before they leave. What
+//! the stack itself sends meets none.
 //!
 //! **Neighbours and lanes.** Each lane has a table of its own; what has no flow, as answers of ARP, arrives on one of them, which tells the others.
 //!
@@ -95,6 +96,7 @@ mod interface;
 mod interfaces;
 mod net;
 mod opening;
+mod orders;
 mod outward;
 mod packet;
 mod peers;
@@ -106,22 +108,26 @@ mod round;
 mod routes;
 mod settings;
 mod sockets;
+mod translation;
 mod trunk;
 mod tunnels;
 mod udp;
+mod view;
 mod work;
 
 pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
 pub use counts::{Drop, PacketCounts};
 pub use driver::Stack;
-pub use forwarding::{Direction, Judge, Judgement, PacketFacts, Part, Refusal, Traffic};
+pub use forwarding::Traffic;
 pub use interface::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use placing::PROTOCOLS;
 pub use published::{LanePolling, polling_of, port_states_of, ports_of, report_of};
 pub use routes::{NARROW_MAX, check_addresses, check_own};
 pub use settings::{
-    Advertised, Error, INTERFACES_MAX, InterfaceSettings, MssClamp, Network, ROUTES_MAX, ReversePath, Route, Settings, WAYS_MAX,
+    Advertised, Error, INTERFACES_MAX, InterfaceSettings, MssClamp, NatSettings, Network, ROUTES_MAX, ReversePath, Route,
+    RouteChange, Settings, WAYS_MAX,
 };
 pub use trunk::{NoTags, Tags};
 pub use tunnels::{Tunnel, TunnelCounts};
+pub use view::{Look, View};
 pub use work::{Crossing, Lookout, Packets, Policy, Sight};

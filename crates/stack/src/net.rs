@@ -4,24 +4,32 @@ use crate::beside::{Beside, PortsNow};
 use crate::counts::Drop;
 use crate::discovery;
 use crate::fault;
-use crate::forwarding::{self, Forwarding, Judge, Traffic};
+use crate::forwarding::{self, Forwarding, Traffic};
 use crate::fragments::Fragments;
 use crate::gate::Gate;
 use crate::gauges::{Gauges, LinkGauges};
 use crate::interface::{Interface, Speaker};
 use crate::interfaces::Interfaces;
+use crate::orders::Order;
 use crate::outward::{Bounds, Outward, Pen};
 use crate::peers::Opened;
 use crate::placing::{Placing, Quiet};
 use crate::reports;
 use crate::round::Round;
 use crate::routes::{Routes, Way};
-use crate::settings::{Error, InterfaceSettings, Settings};
+use crate::settings::{Error, InterfaceSettings, RouteChange, Settings};
 use crate::sockets::{Batches, Ports, Sending, Sockets};
+use crate::translation::Translation;
 use crate::trunk::Trunk;
 use crate::udp;
-use corelane_seam::{Bind, Completion, Fault, Frame, FrameMemory, PortFacts, Socket};
+use crate::view::View;
+use corelane_rules::RuleSet;
+use corelane_seam::{Bind, Completion, Fault, Frame, FrameMemory, Level, PortFacts, Record, Socket};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// Changes of routes that one part of a turn makes, at most.
+const CHANGES_EACH: usize = 128;
 
 /// All that a lane's stack has, but for its ports and what it shares with the work beside it.
 pub(crate) struct Net {
@@ -36,6 +44,7 @@ pub(crate) struct Net {
     fragments: Fragments,
     tunnels: Opened,
     forwarding: Forwarding,
+    translation: Option<Translation>,
     pen: Pen,
     bounds: Bounds,
     /// What the page says of ports and interfaces, as of their last change.
@@ -76,6 +85,7 @@ impl Net {
             fragments: Fragments::new(settings, memory, facts.frame_bytes_max)?,
             tunnels: Opened::of(settings)?,
             forwarding: Forwarding::new(settings),
+            translation: Translation::new(settings)?,
             pen: Pen::new(settings.hasher.clone(), settings.lane, settings.secret),
             bounds: Bounds::new(settings.secret, settings.interfaces.len()),
         })
@@ -116,9 +126,53 @@ impl Net {
         self.forwarding.traffic(interface)
     }
 
-    /// From now on packets are judged.
-    pub fn set_judge(&mut self, judge: Box<dyn Judge>) {
-        self.forwarding.set_judge(judge);
+    /// Other rules are in force from now on.
+    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
+        self.forwarding.set_rules(rules);
+    }
+
+    /// What somebody from outside sees of that lane.
+    pub fn view(&self, lane: usize) -> View<'_> {
+        let Self { now, interfaces, routes, forwarding, translation, .. } = self;
+        View { lane, now: *now, interfaces, routes, forwarding, translation: translation.as_ref() }
+    }
+
+    /// Carries out what was told, up to the part of it that a part of a turn may take.
+    pub fn carry_out(&mut self, beside: &mut Beside) {
+        while let Some(order) = beside.orders.take() {
+            beside.tally.note();
+            match order {
+                Order::Rules(rules) => self.set_rules(rules),
+                Order::ZeroRules(rules) => self.forwarding.judging_mut().zero(&rules),
+                Order::ResetLog(rules) => self.forwarding.judging_mut().reset_log(&rules),
+                Order::Routes(changes, from) => {
+                    let to = changes.len().min(from + CHANGES_EACH);
+                    self.change_routes(&changes[from..to], beside);
+                    if to < changes.len() {
+                        return beside.orders.put_back(Order::Routes(changes, to));
+                    }
+                }
+                Order::Look(looker) => looker.look(&self.view(beside.placing.lane())),
+                Order::Noted(note) => beside.orders.note(note),
+            }
+        }
+    }
+
+    /// Changes routes; of those that cannot be, the first is told.
+    fn change_routes(&mut self, changes: &[RouteChange], beside: &mut Beside) {
+        let mut refused = Vec::new();
+        for change in changes {
+            match change {
+                RouteChange::Add(route) => refused.extend(self.routes.add(route).err()),
+                RouteChange::Delete { destination, bits, router } => {
+                    let _was_there = self.routes.delete(*destination, *bits, *router);
+                }
+            }
+        }
+        if let Some(first) = refused.first() {
+            let text = format!("{} changes of routes were refused, the first because {first}", refused.len());
+            beside.tell(std::iter::once(Record::new(Level::Warn, text)));
+        }
     }
 
     /// The sockets.
@@ -269,6 +323,10 @@ impl Net {
             if interface.takes_coming_up() {
                 reports::report_groups(&mut self.outward(beside).0, number, true);
             }
+        }
+        while !beside.is_broken() && beside.has_room_for_records() {
+            let Some(line) = self.forwarding.judging_mut().take_line() else { break };
+            beside.tell(std::iter::once(line));
         }
         if has_news {
             beside.tally.note();

@@ -294,8 +294,8 @@ impl<'a> Round<'a> {
     fn gateway(&mut self, mut packet: Packet, ip: Ip) {
         self.out.at = packet.interface;
         if !ip.passes {
-            return match forwarding::judge_ours(&mut self.out, self.forwarding, &packet, &ip) {
-                Ok(()) => self.transport(packet, ip),
+            return match forwarding::judge_in(&mut self.out, self.forwarding, &packet, &ip) {
+                Ok(_) => self.transport(packet, ip),
                 Err(why) => self.drop(why, packet),
             };
         }

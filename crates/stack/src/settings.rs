@@ -6,6 +6,7 @@ use corelane_isr::dispatch::Dispatch;
 use corelane_isr::polling;
 use corelane_isr::reassembly::Limits;
 use corelane_rss::{FlowHasher, Table};
+use corelane_rules::RuleSet;
 use corelane_wire::packet::ethernet;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -68,8 +69,33 @@ pub struct Route {
     pub interface: Option<usize>,
 }
 
+/// One change of what routers lead to ([`Policy::Routes`](crate::Policy::Routes)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteChange {
+    /// One more way leads to a network ([`Stack::add_route`](crate::Stack::add_route)).
+    Add(Route),
+    /// No way by that router leads to exactly that network any more.
+    Delete {
+        /// Any address of the network.
+        destination: IpAddr,
+        /// Bits of its prefix.
+        bits: u8,
+        /// The router.
+        router: IpAddr,
+    },
+}
+
+/// Translation of addresses and ports of IPv4, for packets that are forwarded from or to some interfaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NatSettings {
+    /// The numbers of the outside interfaces: what leaves by one has its source translated, what comes by one its destination. Inside interfaces are all others.
+    pub interfaces: Vec<usize>,
+    /// The same for each lane: which lane it is, the stack knows.
+    pub settings: corelane_nat::Settings,
+}
+
 /// What a stack is told of one interface.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InterfaceSettings {
     /// Its name, as the operator is told it.
@@ -170,6 +196,10 @@ pub struct Settings {
     pub introduces: bool,
     /// What of the lane's time packets may take while others want it; none: whatever they need.
     pub polling: Option<polling::Settings>,
+    /// The rules that packets meet; none: all go on. Interface n of the stack is [`Interface(n + 1)`](corelane_rules::Interface) there.
+    pub rules: Option<Arc<RuleSet>>,
+    /// Whose addresses are translated; none: nobody's.
+    pub nat: Option<NatSettings>,
     /// Random, and nobody else's: the names of fragments and the places of tables come of it.
     pub secret: u128,
 }
@@ -246,6 +276,16 @@ pub enum Error {
         /// How many interfaces.
         interfaces: usize,
     },
+    /// Addresses cannot be translated so.
+    Nat {
+        /// What is wrong.
+        why: corelane_nat::Error,
+    },
+    /// An interface is named that there is not.
+    NoInterface {
+        /// Its number.
+        interface: usize,
+    },
     /// The port's packets are too short for the addresses.
     Frames {
         /// The interface.
@@ -295,6 +335,10 @@ impl std::fmt::Display for Error {
             Self::Ports { got, interfaces } => {
                 write!(f, "{got} ports for {interfaces} interfaces: open one for each, in their order")
             }
+            Self::Nat { why } => write!(f, "addresses cannot be translated: {why}"),
+            Self::NoInterface { interface } => {
+                write!(f, "there is no interface {interface}: they are counted from 0, in the order of the settings")
+            }
             Self::Memory { why } => write!(f, "no memory for fragments that wait: {why}"),
             Self::Frames { interface, got, least } => {
                 let (mtu, needed) = (got.saturating_sub(ethernet::Header::BYTES), least - ethernet::Header::BYTES);
@@ -328,6 +372,8 @@ impl Settings {
             tunnels,
             introduces,
             polling,
+            rules: None,
+            nat: None,
             secret,
         }
     }
@@ -473,6 +519,18 @@ impl Settings {
     #[must_use]
     pub fn with_polling(self, polling: Option<polling::Settings>) -> Self {
         Self { polling, ..self }
+    }
+
+    /// With packets that meet these rules.
+    #[must_use]
+    pub fn with_rules(self, rules: Arc<RuleSet>) -> Self {
+        Self { rules: Some(rules), ..self }
+    }
+
+    /// With addresses translated.
+    #[must_use]
+    pub fn with_nat(self, nat: NatSettings) -> Self {
+        Self { nat: Some(nat), ..self }
     }
 
     /// With other limits for fragments.

@@ -4,14 +4,18 @@ use crate::beside::{Beside, Heard};
 use crate::channels::{Filter, Target};
 use crate::counts::{Drop, PacketCounts};
 use crate::interface::Word;
+use crate::orders::Order;
 use crate::packet::{Ip, Packet, Parts};
 use crate::placing::{Leaving, Quiet};
 use crate::published;
 use crate::routes::WayNews;
+use crate::settings::RouteChange;
+use crate::view::Look;
 use corelane_isr::dispatch::{Dispatch, Number, Placed, Report};
 use corelane_isr::polling;
 use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
 use corelane_rss::{FlowId, Table};
+use corelane_rules::{RuleId, RuleSet};
 use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel, Instant, Level, Record};
 use corelane_watch::PacketsRow;
 use std::any::Any;
@@ -62,6 +66,17 @@ pub enum Policy {
     OpenChannel(u64, Filter, Target),
     /// Takes it away: its packets are the lane's again.
     CloseChannel(u64),
+    /// Other rules are in force from between two packets on. Counters and states stay with the rules that stay. Whoever says so keeps the rules before until this is
+    /// in force, or the lane takes the time to free them.
+    Rules(Arc<RuleSet>),
+    /// Counters of these rules begin with 0 again, and their lines.
+    ZeroRules(Arc<[RuleId]>),
+    /// Lines of these rules are counted from 0 again.
+    ResetLog(Arc<[RuleId]>),
+    /// Routes are added and deleted, in this order; the lane makes some of the changes in each turn. The operator hears of those that cannot be.
+    Routes(Arc<[RouteChange]>),
+    /// Shows somebody what there is, once.
+    Look(Arc<dyn Look>),
     /// Is dropped once all that was said before is in force and in the page: whoever said it may wait for that.
     Noted(Arc<dyn Any + Send + Sync>),
 }
@@ -166,6 +181,8 @@ impl Packets {
         if let Some(row) = self.row.as_ref().filter(|_| beside.tally.take_untold()) {
             published::write(row, beside);
         }
+        // Only now: whoever waits for it may look at the page.
+        drop(beside.orders.take_noted());
     }
 
     /// Tells the operator whether packets can come and go, when that has changed, and what else has.
@@ -259,9 +276,27 @@ fn obey(beside: &mut Beside, policy: Policy, lanes: usize) -> Result<(), String>
             beside.placing.set_table(table);
             return Ok(());
         }
-        Policy::Noted(_) => unreachable!("what is noted is kept by whoever hears it"),
+        Policy::Rules(rules) => return order(beside, Order::Rules(rules)),
+        Policy::ZeroRules(rules) => return order(beside, Order::ZeroRules(rules)),
+        Policy::ResetLog(rules) => return order(beside, Order::ResetLog(rules)),
+        Policy::Routes(changes) => return order(beside, Order::Routes(changes, 0)),
+        Policy::Look(looker) => return order(beside, Order::Look(looker)),
+        // What waits in a queue is carried out before it.
+        Policy::Noted(note) if beside.orders.are_waiting() => return order(beside, Order::Noted(note)),
+        Policy::Noted(note) => {
+            beside.orders.note(note);
+            return Ok(());
+        }
     };
     refused.map_err(|why| why.to_string())
+}
+
+/// Leaves something to the driver's face.
+fn order(beside: &mut Beside, order: Order) -> Result<(), String> {
+    match beside.is_broken() || beside.orders.give(order) {
+        true => Ok(()),
+        false => Err("too many wait; wait for each before the next is said".to_owned()),
+    }
 }
 
 /// However it leaves, no packet is taken any more: the port is closed, and the kernel has its packets again.
@@ -319,23 +354,14 @@ impl Work for Packets {
 
     fn hear(&mut self, kit: &mut Kit, _driver: &mut dyn Driver) {
         let Self { beside, ear: Some(ear), .. } = self else { return };
-        let mut noted = Vec::new();
         for policy in ear.take() {
-            let heard = match policy {
-                Policy::Noted(note) => {
-                    noted.push(note);
-                    Ok(())
-                }
-                policy => obey(&mut beside.borrow_mut(), policy, kit.lanes()),
-            };
-            if let Err(why) = heard {
+            if let Err(why) = obey(&mut beside.borrow_mut(), policy, kit.lanes()) {
                 kit.report(Record::new(Level::Warn, format!("a change of the packet path was refused: {why}")));
             }
         }
         beside.borrow_mut().tally.note();
         // Now: the lane may go to sleep without another flush, and who has told it something may look at the page.
         self.publish();
-        drop(noted);
     }
 
     fn flush(&mut self, kit: &mut Kit) {
@@ -353,12 +379,16 @@ impl Work for Packets {
     fn has_work(&self) -> bool {
         let beside = self.beside.borrow();
         // What is held is no work until its time comes, for which the driver wakes the lane.
-        (beside.has_queued() && !beside.is_held()) || beside.has_leaving() || beside.has_broken_untold()
+        let has_orders = beside.orders.are_waiting() || beside.orders.has_noted();
+        (beside.has_queued() && !beside.is_held()) || has_orders || beside.has_leaving() || beside.has_broken_untold()
     }
 
     fn has_news(&self) -> bool {
         let beside = self.beside.borrow();
-        beside.has_leaving() || beside.has_records() || (beside.tally.is_untold() && self.row.is_some())
+        beside.has_leaving()
+            || beside.has_records()
+            || beside.orders.has_noted()
+            || (beside.tally.is_untold() && self.row.is_some())
     }
 
     fn has_ended(&self) -> bool {

@@ -85,6 +85,7 @@ pub const SECTIONS: &[Section] = &[
             "crates/tls",
             "services/all",
             "services/echo",
+            "services/gateway",
             "services/http",
         ]),
     },

@@ -67,7 +67,9 @@ const LAYERS: &[(&str, &[&str])] = &[
             "crates/channel",
             "crates/lane",
             "crates/isr",
+            "crates/nat",
             "crates/prefixes",
+            "crates/rules",
             "crates/seam",
             "crates/wire",
             "crates/rss",
@@ -155,6 +157,7 @@ const TAKEN: &[(&str, &[&str], &str)] = &[
         "small parsers without dependencies, which more people look at than would at ours",
     ),
     ("crates/svc", &["humantime"], "times as people write them, in limits that are set by text: before anything is served"),
+    ("services/gateway", &["toml"], "the format of its file, which is read before there are lanes"),
     (
         "services/http",
         &["matchit", "mime_guess", "twox-hash"],

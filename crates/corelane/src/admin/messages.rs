@@ -73,6 +73,7 @@ degraded! {
     AddressConflict "CL-0032" "Another station of the link has an address of lanes.",
     PacketsShort "CL-0033" "An interface carries no packets of the length that the addresses of lanes ask for.",
     NotOverFrames "CL-0034" "What is served at all addresses is not served over frames.",
+    KernelSilent "CL-0035" "The kernel has addresses at an interface of which lanes have all packets.",
     ReceiveProgram "CL-0040" "A program that passes all was given to an interface whose receiving is to run in threads.",
     ReceiveShare "CL-0041" "Lanes have another user fraction than was asked for.",
     ReceiveThreads "CL-0042" "The receiving of an interface does not keep to the user fraction, or its threads could not be taken back.",

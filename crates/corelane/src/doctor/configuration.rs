@@ -6,7 +6,7 @@ use crate::lanes::Lanes;
 use crate::lanes::builder::Served;
 use crate::lanes::claims::claim_places;
 use crate::lanes::driver::choose;
-use crate::lanes::frames::{refuse_lanes_without_queue, refuse_shared_addresses};
+use crate::lanes::frames::{Port, refuse_lanes_without_queue, refuse_shared_addresses};
 use crate::lanes::needs;
 use crate::lanes::plan::fit_memory;
 use crate::lanes::receiving;
@@ -58,21 +58,30 @@ pub(super) fn addresses(lanes: &Lanes) -> Found {
 }
 
 pub(super) fn interface(lanes: &Lanes) -> Found {
-    let Some(port) = &lanes.packet else { return Found::fine("no frames are asked for") };
-    let name = port.interface();
-    match list() {
-        Ok(links) => match links.iter().find(|link| link.name == name) {
-            None if port.is_tap() => Found::fine(format!("{name} is a tap, which is made when the program starts")),
-            None => Found::missing(format!("there is no interface {name} in this namespace")),
-            Some(link) if !link.up => Found::missing(format!("{name} is down: ip link set {name} up")),
-            Some(_) => {
-                let lanes = lanes.plan().map_or(1, |(_, plan)| plan.lanes.len());
-                let tried = refuse_shared_addresses(port).and_then(|()| refuse_lanes_without_queue(port, lanes));
-                Found::tried("it is there with a queue for each lane, and the kernel has none of the addresses", tried)
-            }
-        },
-        Err(error) => Found::missing(error.to_string()),
+    if lanes.wires.is_empty() {
+        return Found::fine("no frames are asked for");
     }
+    let links = match list() {
+        Ok(links) => links,
+        Err(error) => return Found::missing(error.to_string()),
+    };
+    let in_the_way = lanes.wires.ports().filter_map(|port| match links.iter().find(|link| link.name == port.device) {
+        None if port.is_tap => None,
+        None => Some(format!("there is no interface {} in this namespace", port.device)),
+        Some(link) if !link.up => Some(format!("{0} is down: ip link set {0} up", port.device)),
+        Some(_) => None,
+    });
+    let in_the_way: Vec<String> = in_the_way.collect();
+    if !in_the_way.is_empty() {
+        return Found::missing(in_the_way.join("; "));
+    }
+    let new = |port: &Port| port.is_tap && !links.iter().any(|link| link.name == port.device);
+    if lanes.wires.ports().all(new) {
+        return Found::fine("a tap is made when the program starts");
+    }
+    let count = lanes.plan().map_or(1, |(_, plan)| plan.lanes.len());
+    let tried = refuse_shared_addresses(&lanes.wires).and_then(|()| refuse_lanes_without_queue(&lanes.wires, count));
+    Found::tried("each is there with a queue for each lane, and the kernel has none of the addresses", tried)
 }
 
 pub(super) fn receive_threads(lanes: &Lanes) -> Found {

@@ -3,7 +3,7 @@
 use super::Found;
 use crate::lanes::DriverKind;
 use crate::lanes::driver::attempt;
-use crate::lanes::frames::{FRAME_BYTES, FRAMES_LEAST};
+use crate::lanes::frames::memory::{FRAME_BYTES, FRAMES_LEAST};
 use corelane_drivers::{Probes, tried};
 use corelane_machine::ethtool::Ethtool;
 use corelane_machine::interfaces::{Interface, list};

@@ -2,7 +2,7 @@
 
 use super::Found;
 use crate::lanes::LaneSettings;
-use crate::lanes::frames::{FRAME_BYTES, FRAMES};
+use crate::lanes::frames::memory::{FRAME_BYTES, FRAMES};
 use crate::service::Limits;
 use corelane_os::kernel_files::text;
 use corelane_os::{cpus, memory, rights};

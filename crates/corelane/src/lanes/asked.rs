@@ -5,6 +5,7 @@ use crate::admin::control_client::ControlError;
 pub(crate) use crate::admin::control_socket::ControlSocket;
 use crate::lanes::changes;
 use crate::lanes::frames::Placing;
+use crate::lanes::live_gateway::LiveGateway;
 use crate::lanes::receiving::UserFraction;
 use crate::lanes::take_over::Giver;
 use corelane_steer::Steered;
@@ -16,14 +17,18 @@ pub(crate) fn open(
     page: &Path,
     giver: Giver,
     steered: Arc<Steered>,
-    packets: Option<Placing>,
+    (packets, gateway): (Option<Arc<Placing>>, Option<LiveGateway>),
     receiving: Option<UserFraction>,
 ) -> Result<Option<ControlSocket>, ControlError> {
     let (giver, mut table) = (Arc::new(giver), steered.table());
     let answering = giver.clone();
     let answer = move |request: &str| {
         if control::is_of_packets(request) {
-            return answering.unless_giving(true, || changes::change(packets.as_ref(), receiving.as_ref(), request));
+            return answering.unless_giving(true, || changes::change(packets.as_deref(), receiving.as_ref(), request));
+        }
+        if control::is_of_gateway(request) {
+            let none = || Err("this process is no gateway: start one with `serve gateway=CONFIG.toml`".to_owned());
+            return answering.unless_giving(true, || gateway.as_ref().map_or_else(none, |gateway| gateway.answer(request)));
         }
         let answer = answering.unless_giving(control::changes(request), || control::answer(&*steered, request));
         let now = steered.table();

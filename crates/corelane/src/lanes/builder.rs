@@ -4,8 +4,11 @@ use crate::error::Error;
 use crate::lanes::beside::{Beside, OnceStarted};
 use crate::lanes::choice::{Chosen, PathUse};
 use crate::lanes::driver::DriverChoice;
-use crate::lanes::frames::PacketPort;
+use crate::lanes::frames::Wires;
+#[cfg(feature = "packets")]
+use crate::lanes::frames::{Gateway, PacketPort};
 use crate::lanes::keepsake::Keepsake;
+use crate::lanes::read_file::ReadFile;
 use crate::lanes::receiving::Asked;
 use crate::lanes::url::Url;
 use corelane_lane::LaneSettings;
@@ -78,7 +81,8 @@ pub struct Lanes {
     pub(crate) cpus: Option<Vec<usize>>,
     pub(crate) driver: DriverChoice,
     pub(crate) driver_settings: DriverSettings,
-    pub(crate) packet: Option<PacketPort>,
+    /// The ports by which lanes have frames.
+    pub(crate) wires: Wires,
     /// What was asked of the kernel's receiving.
     pub(crate) receiving: Asked,
     pub(crate) join: bool,
@@ -107,6 +111,8 @@ pub struct Lanes {
     /// How long a process that takes over from this one may take for a step. No user sets it.
     pub(crate) patience: Duration,
     pub(crate) keepsakes: Vec<Keepsake>,
+    /// Files of which it was made, and of which it may be made again.
+    pub(crate) files: Vec<ReadFile>,
     /// What was found while the settings were read.
     pub(crate) notes: Vec<Record>,
     /// Which processes had the ports that are to be served.
@@ -121,7 +127,7 @@ impl Lanes {
             cpus: None,
             driver: DriverChoice::Auto,
             driver_settings: DriverSettings::default(),
-            packet: None,
+            wires: Wires::default(),
             receiving: Asked::default(),
             join: false,
             handed: Vec::new(),
@@ -141,6 +147,7 @@ impl Lanes {
             take_over: None,
             patience: PATIENCE,
             keepsakes: Vec::new(),
+            files: Vec::new(),
             notes: Vec::new(),
             holders: Vec::new(),
         }
@@ -174,10 +181,19 @@ impl Lanes {
 
     /// Have the frames of an interface, a queue of it for each lane: services over datagrams at its addresses get theirs from there, by a stack of
     /// our own, and all else is the kernel's as ever. Needs CAP_NET_RAW, and for AF_XDP CAP_BPF and CAP_NET_ADMIN (capabilities(7)). The table that gives
-    /// flows to lanes stays as it is at the start. With the feature `packets`.
+    /// flows to lanes stays as it is at the start. May be called for several interfaces. With the feature `packets`.
     #[cfg(feature = "packets")]
     pub fn packet(mut self, port: PacketPort) -> Self {
-        self.packet = Some(port);
+        self.wires.add(port);
+        self
+    }
+
+    /// Have lanes be a gateway: they have all frames of its ports, and send on what is for others, as its routes and rules say. No service is needed
+    /// beside it; those over datagrams may be served at its addresses. Rights as of [`Lanes::packet`]. A second gateway is refused at the start. With the feature
+    /// `packets`.
+    #[cfg(feature = "packets")]
+    pub fn gateway(mut self, gateway: Gateway) -> Self {
+        self.wires.add_gateway(gateway);
         self
     }
 
@@ -478,12 +494,13 @@ impl Lanes {
         self.services.iter().filter_map(|served| served.url.as_ref()).any(is_such)
     }
 
-    /// The files and directories that the services name in their options, or are served at; and where packets are offered.
+    /// The files and directories that the services name in their options, or are served at; those of which places were read; and where packets are offered.
     pub fn paths(&self) -> Vec<PathUse> {
         let named = self.services.iter().filter_map(|served| Some(served.declared.as_ref()?.chosen.paths())).flatten().cloned();
         let sockets = self.services.iter().filter_map(|served| served.url.as_ref()?.path());
-        let offers = self.packet.as_ref().and_then(PacketPort::channels);
-        named.chain(sockets.chain(offers).map(|path| PathUse::Written(path.to_owned()))).collect()
+        let offers = self.wires.channels();
+        let read = self.files.iter().map(|file| PathUse::Read(file.path().to_owned()));
+        named.chain(read).chain(sockets.chain(offers).map(|path| PathUse::Written(path.to_owned()))).collect()
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::error::Error;
 use crate::lanes::builder::{Lanes, Served};
-use crate::lanes::frames::PacketPort;
 use crate::lanes::handed;
 use crate::lanes::others::covers;
 use crate::lanes::place::Place;
@@ -87,8 +86,8 @@ fn claim_place(
         named.push(socket);
         return Ok(at(url.clone(), address, (Some(number), false)));
     }
-    if let Some(port) = lanes.packet.as_ref().filter(|port| address.ip().is_some_and(|ip| port.has(ip))) {
-        refuse_on_frames(port, url, transport, &address)?;
+    if let Some(device) = address.ip().and_then(|ip| lanes.wires.device_of(ip)) {
+        refuse_on_frames(device, url, transport, &address)?;
         return Ok(at(url.at(&address), address, (None, false)));
     }
     let claimed = claim(transport, &address, lanes.v6_only, lanes.join);
@@ -131,12 +130,11 @@ pub fn holder(transport: Transport, address: SocketAddr) -> Option<String> {
 }
 
 /// What cannot be served over an interface's frames.
-fn refuse_on_frames(port: &PacketPort, url: &Url, transport: Transport, address: &Address) -> Result<(), Error> {
+fn refuse_on_frames(device: &str, url: &Url, transport: Transport, address: &Address) -> Result<(), Error> {
     let refused = |why: String| Err(Error::Setting { name: "packet", why });
     if transport == Transport::Tcp {
         return refused(format!(
-            "{url}: over the frames of {} there is UDP so far: serve connections at an address of the kernel's",
-            port.interface()
+            "{url}: over the frames of {device} there is UDP so far: serve connections at an address of the kernel's"
         ));
     }
     if address.port() == 0 {

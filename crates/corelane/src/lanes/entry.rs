@@ -9,13 +9,13 @@
 //!          once_started: the thread that writes the access log and reloads certificates, kept as long as the lanes run
 //! cache    connections and datagrams at one port; options memory=N, items=N; limits: a record is a value; gauges set by Cx::set_gauge
 //! proxy    to=HOST:PORT,.. is a text that the entry checks; what it lacks is refused by the scheme's function (Asked::refuse)
-//! gateway  is at no URL: a kind of place beside Scheme, CONFIG.toml, whose words are names of options (Chosen::choose takes them one by one)
 //! ```
 
 use crate::error::Error;
 use crate::lanes::beside::{Beside, OnceStarted, Opened};
 use crate::lanes::builder::{Declared, Lanes};
 use crate::lanes::choice::{self, Choice, Chosen};
+use crate::lanes::read_file::ReadFile;
 use crate::lanes::url::{self, Url};
 use corelane_rss::Transport;
 use corelane_svc::{DatagramService, Limits, StreamService, did_you_mean};
@@ -51,6 +51,8 @@ pub struct Entry {
     name: &'static str,
     about: &'static str,
     schemes: &'static [Scheme],
+    /// Its place is a file, and no URL.
+    file: Option<AtFile>,
     options: &'static [Choice],
     limits: fn(&mut Limits),
     once_started: Option<OnceStarted>,
@@ -69,6 +71,21 @@ pub struct Scheme {
     add: fn(Lanes, &Asked) -> Result<Lanes, Error>,
     /// Puts something before what was added.
     equip: fn(Lanes, &Asked) -> Result<Lanes, Error>,
+}
+
+/// A place that is a file, which says all that there is to say.
+#[derive(Clone, Copy, Debug)]
+pub struct AtFile {
+    name: &'static str,
+    add: fn(Lanes, &ReadFile) -> Result<Lanes, Error>,
+}
+
+impl AtFile {
+    /// `name` stands for the file in help, such as `CONFIG.toml`. `add` has lanes be what the file says, and each file that it read beside it is kept with
+    /// [`Lanes::of_file`].
+    pub const fn new(name: &'static str, add: fn(Lanes, &ReadFile) -> Result<Lanes, Error>) -> Self {
+        Self { name, add }
+    }
 }
 
 /// What somebody asks of a service: where it is to be served, with what options.
@@ -131,7 +148,12 @@ impl Scheme {
 impl Entry {
     /// A service with a name, what it does as the end of a line of help, and where it can be served.
     pub const fn new(name: &'static str, about: &'static str, schemes: &'static [Scheme]) -> Self {
-        Self { name, about, schemes, options: &[], limits: |_| {}, once_started: None, is_default: false }
+        Self { name, about, schemes, file: None, options: &[], limits: |_| {}, once_started: None, is_default: false }
+    }
+
+    /// What is asked for by a file and not by URLs: `NAME=CONFIG.toml`.
+    pub const fn of_file(name: &'static str, about: &'static str, file: AtFile) -> Self {
+        Self { file: Some(file), ..Self::new(name, about, &[]) }
     }
 
     /// Its options, written behind a URL as `?name=value&name=value`.
@@ -185,6 +207,9 @@ impl Entry {
 
     /// What a user can write of it, as lines of help.
     pub fn describe(&self) -> String {
+        if let Some(file) = &self.file {
+            return format!("  {0}: {1}; written as {0}={2}\n", self.name, self.about, file.name);
+        }
         let schemes: Vec<String> =
             self.schemes.iter().map(|scheme| format!("{}:// at port {}", scheme.name, scheme.port)).collect();
         let options = choice::describe(self.options, "    ");
@@ -304,8 +329,12 @@ impl Lanes {
     /// Serves what an entry declares, at a place such as `tcp://HOST:PORT?name=value`. Its limits are the entry's own unless some were set.
     ///
     /// # Errors
-    /// [`Error::Url`], [`Error::Transport`], [`Error::Option`], and those of the entry itself.
+    /// [`Error::Url`], [`Error::Transport`], [`Error::Option`], [`Error::Text`], and those of the entry itself.
     pub fn serve_entry(mut self, entry: &'static Entry, place: &str) -> Result<Self, Error> {
+        if let Some(file) = &entry.file {
+            let read = ReadFile::of(place.as_ref())?;
+            return Ok((file.add)(self, &read)?.of_file(&read));
+        }
         let (scheme, asked) = entry.read(place)?;
         let (limits, before) = (self.limits, self.services.len());
         self.limits = Some(limits.unwrap_or_else(|| entry.default_limits()));
@@ -319,5 +348,11 @@ impl Lanes {
             served.declared = Some(Declared { name, chosen, once_started: entry.once_started });
         }
         Ok(lanes)
+    }
+
+    /// Notes that these lanes were made of a file as well: whoever confines the program lets it be read again.
+    pub fn of_file(mut self, file: &ReadFile) -> Self {
+        self.files.push(file.clone());
+        self
     }
 }

@@ -49,7 +49,7 @@ impl Lanes {
         };
         let refused = |why: corelane_select::Error| Error::Setting { name: "steering", why: why.to_string() };
         means.map_or(Ok(()), |means| corelane_select::probe(means).map_err(refused))?;
-        self.packet.as_ref().map_or(Ok(()), |port| refuse_lanes_without_queue(port, plan.lanes.len()))?;
+        refuse_lanes_without_queue(&self.wires, plan.lanes.len())?;
         receiving::check_interfaces(&self.receiving)?;
         Ok(choose(self.driver)?.note.into_iter().collect())
     }
@@ -65,7 +65,13 @@ impl Lanes {
 pub(crate) fn refuse(lanes: &Lanes) -> Result<(), Error> {
     plan::check(lanes)?;
     driver::check(&lanes.driver_settings)?;
-    receiving::check(&lanes.receiving, lanes.packet.as_ref())?;
+    lanes.wires.check()?;
+    if lanes.take_over.is_some() && !lanes.wires.is_empty() {
+        let why = "ports (--packet, gateway) cannot be taken over, for an interface has one program at a time: end the other process, and start this one \
+                   without it; packets that come between are lost";
+        return Err(Error::Setting { name: "take-over", why: why.to_owned() });
+    }
+    receiving::check(&lanes.receiving, &lanes.wires)?;
     for served in &lanes.services {
         served.declared.iter().flat_map(|declared| declared.chosen.paths()).try_for_each(|path| readable(&served.name, path))?;
     }
@@ -101,10 +107,10 @@ fn not_over_frames(lanes: &Lanes) -> impl Iterator<Item = Record> {
     let urls = || lanes.services.iter().filter_map(|served| served.url.as_ref()).filter(|url| url.transport() == Transport::Udp);
     let all = urls().filter_map(|url| Some((url, url.literal().filter(IpAddr::is_unspecified)?)));
     all.filter_map(move |(url, all)| {
-        let port = lanes.packet.as_ref()?;
         let is_meant = |own: &IpAddr| own.is_ipv4() == all.is_ipv4() || (all.is_ipv6() && !lanes.v6_only);
         let is_served = |own: IpAddr| urls().any(|other| other.port() == url.port() && other.literal() == Some(own));
-        let missing: Vec<String> = port
+        let missing: Vec<String> = lanes
+            .wires
             .addresses()
             .filter(|own| is_meant(own) && !is_served(*own))
             .map(|own| url.at(&SocketAddr::new(own, url.port().unwrap_or_default()).into()).to_string())
@@ -112,7 +118,7 @@ fn not_over_frames(lanes: &Lanes) -> impl Iterator<Item = Record> {
         (!missing.is_empty()).then(|| {
             Degraded::NotOverFrames.note(format_args!(
                 "{url} is served at the kernel's addresses alone, and not over the frames of {}: name these as well: {}",
-                port.interface(),
+                lanes.wires.devices().collect::<Vec<_>>().join(", "),
                 missing.join(", ")
             ))
         })

@@ -3,7 +3,6 @@
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::builder::{Lanes, Served};
-use crate::lanes::frames::PacketPort;
 use corelane_lane::LaneSettings;
 use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
@@ -37,7 +36,7 @@ pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
     check_spin(lanes.settings.spin)?;
     check_parcels(lanes.parcels)?;
     lanes.stall.map_or(Ok(()), check_stall)?;
-    let serves = lanes.services.iter().any(|service| service.url.is_some());
+    let serves = !lanes.wires.is_empty() || lanes.services.iter().any(|service| service.url.is_some());
     // Flows are given to lanes by a table, which names so many; clients need a row each on the page.
     let most = if serves { MOST_LANES } else { corelane_watch::LANES_MAX };
     match lanes.lanes {
@@ -97,12 +96,13 @@ fn check_cpus(asked: &[usize], allowed: &[usize]) -> Result<(), Error> {
 /// The plan for lanes that [`check`] has passed, which serve these addresses.
 pub(crate) fn of(lanes: &Lanes, places: &[(Transport, Address)]) -> Result<(Topology, LanePlan), Error> {
     let addresses: Vec<IpAddr> = places.iter().filter_map(|(_, address)| address.ip()).collect();
-    let named = lanes.packet.as_ref().map(PacketPort::interface);
+    // Of several ports the first: the plan is of one card.
+    let named = lanes.wires.devices().next();
     let topology = Topology::read(&addresses, named).map_err(affinity)?;
     let serves = |transport| places.iter().any(|(served, address)| *served == transport && address.ip().is_some());
     let wish = Wish { lanes: lanes.lanes, cpus: lanes.cpus.clone(), tcp: serves(Transport::Tcp), udp: serves(Transport::Udp) };
     let plan = plan(&topology, &wish);
-    if !places.is_empty() {
+    if !places.is_empty() || !lanes.wires.is_empty() {
         lanes.steering.table(plan.lanes.len())?;
     }
     Ok((topology, plan))

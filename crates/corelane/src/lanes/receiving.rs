@@ -2,7 +2,7 @@
 
 use crate::admin::messages::Degraded;
 use crate::error::Error;
-use crate::lanes::frames::PacketPort;
+use crate::lanes::frames::Wires;
 use corelane_os::report;
 use corelane_seam::{Level, Record};
 use corelane_xdp::{LaneThread, ReceiveThreads, Told, USER_FRACTION, USER_FRACTION_MAX, check_receiving, receive_setting};
@@ -73,10 +73,10 @@ impl UserFraction {
 }
 
 /// Looks whether what was set can be meant.
-pub(crate) fn check(asked: &Asked, packet: Option<&PacketPort>) -> Result<(), Error> {
+pub(crate) fn check(asked: &Asked, wires: &Wires) -> Result<(), Error> {
     check_fraction(asked.user_fraction)?;
-    let polled = packet.filter(|port| port.polls()).map(|port| port.interface());
-    match asked.interfaces.iter().find(|name| polled == Some(&***name)) {
+    let is_polled = |name: &str| wires.polled().any(|polled| polled == name);
+    match asked.interfaces.iter().find(|name| is_polled(name)) {
         None => Ok(()),
         Some(name) => {
             let why = format!("lanes take the packets of {name} in by themselves (poll of --packet): leave out one of the two");

@@ -12,6 +12,7 @@ use crate::lanes::ending::{Lives, Waiter};
 use crate::lanes::frames::{self, Homeward, LaneFrames, Packets, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
+use crate::lanes::live_gateway::{self, LiveGateway};
 use crate::lanes::moves::Moves;
 use crate::lanes::needs;
 use crate::lanes::others::{self, Others};
@@ -73,6 +74,10 @@ pub struct Running {
     stalls: Option<Stalls>,
     /// How the kernel receives beside the lanes, if it is told.
     receiving: Option<UserFraction>,
+    /// The gateway that lanes are, if they are one.
+    gateway: Option<LiveGateway>,
+    /// Its ports, in words.
+    ports: Vec<String>,
     /// What services have outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
     /// The process that this one takes over from, until it is decided which of them serves; dropped before that, that one serves on.
@@ -178,7 +183,7 @@ fn leaves_a_port_open(lanes: &Lanes) -> bool {
 
 // tidy: long because what a program is made of is made in one order
 fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
-    if lanes.services.is_empty() {
+    if lanes.services.is_empty() && lanes.wires.is_empty() {
         return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
     let descriptors = raise_descriptor_limit();
@@ -188,7 +193,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let mut listeners =
         others::of_manager(lanes).map_err(|error| Error::System { what: "taking what was handed over", error })?;
     listeners.extend(taken.as_mut().map(Taken::take_listeners).unwrap_or_default());
-    lanes.packet.as_ref().map_or(Ok(()), frames::refuse_shared_addresses)?;
+    frames::refuse_shared_addresses(&lanes.wires)?;
     let (places, names) = claim_places(lanes, &mut taken)?;
     let planned = planned(lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
@@ -202,11 +207,13 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let steered = steer(lanes, &server(lanes, &places, cpus.len()), &mut taken, tell.clone())?;
     notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
     notes.extend(handed::note(&places, cpus.len()).into_iter().chain(needs::note_of_loopback(&places)));
-    let open = |port| {
-        frames::open(port, &control, &lanes.steering, settings.channel_messages, (chosen.kind, lanes.receiving.user_fraction()))
-    };
-    let ports = lanes.packet.as_ref().map(open).transpose()?;
-    let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
+    let driver_and_part = (chosen.kind, lanes.receiving.user_fraction());
+    let ruling = live_gateway::ruling(&lanes.wires)?;
+    let ruled = || (&lanes.wires, ruling.as_ref().map(|ruling| ruling.set()));
+    let open = || frames::open(ruled(), &control, &lanes.steering, settings.channel_messages, driver_and_part);
+    let ports = (!lanes.wires.is_empty()).then(open).transpose()?;
+    let (ports, packets, told) =
+        ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(Arc::new(placing)), told));
     notes.extend(told);
     let page = make_page(lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     tell_of_table(&page, &steered);
@@ -216,7 +223,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let waiter = waiter(&control)?;
     let passage = Passage::new().map_err(|error| Error::System { what: "joining the lanes' tables (socketpair)", error })?;
     let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
-    let offers = lanes.packet.as_ref().zip(packets.as_ref()).map(|(port, placing)| placing.offer(port)).transpose()?;
+    let offers = packets.as_ref().map(|placing| placing.offer(&lanes.wires)).transpose()?;
     let beside = offers.flatten().into_iter().collect();
     let exchange = Exchange::new(&control, settings.channel_messages, waiter.ends().wake().clone());
     let moves = Moves::new(tell.clone());
@@ -244,6 +251,8 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         passage,
         stalls: None,
         receiving: None,
+        gateway: None,
+        ports: lanes.wires.described(),
         beside,
         taken: None,
         taken_over: None,
@@ -257,6 +266,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
     running.watch_for_stalls(lanes)?;
     running.govern_receiving(lanes)?;
+    running.gateway = LiveGateway::new(lanes, ruling, packets.as_ref());
     let mut running = running.with_socket(lanes, packets).with_beside(lanes);
     running.taken = taken;
     Ok(running)
@@ -346,10 +356,11 @@ impl Running {
     }
 
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
-    fn with_socket(mut self, lanes: &Lanes, packets: Option<Placing>) -> Self {
-        let page = self.page.path().filter(|_| !self.places.is_empty());
+    fn with_socket(mut self, lanes: &Lanes, packets: Option<Arc<Placing>>) -> Self {
+        let page = self.page.path().filter(|_| !self.places.is_empty() || packets.is_some());
+        let told = (packets, self.gateway.clone());
         let opened =
-            page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), packets, self.receiving.clone()));
+            page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), told, self.receiving.clone()));
         match opened.transpose() {
             Err(error) => {
                 self.note(Degraded::NoControl.note(format_args!("nobody can change the table from outside: {error}")));
@@ -381,6 +392,17 @@ impl Running {
     #[cfg(feature = "packets")]
     pub fn user_fraction(&self) -> Option<UserFraction> {
         self.receiving.clone()
+    }
+
+    /// What a gateway has at each of its ports, in words; nothing where lanes are none.
+    pub fn ports(&self) -> &[String] {
+        &self.ports
+    }
+
+    /// The gateway that lanes are, for those who have its file read again; none where they are none.
+    #[cfg(feature = "packets")]
+    pub fn gateway(&self) -> Option<LiveGateway> {
+        self.gateway.clone()
     }
 
     fn giver(&self, lanes: &Lanes, page: &Path) -> Giver {
@@ -785,13 +807,13 @@ fn waiter(control: &Arc<Control>) -> Result<Waiter, Error> {
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
     // What comes as frames finds its lane by the card, and by the lanes themselves.
     let is_steered = |place: &&Place| {
-        let is_ours = |ip| lanes.packet.as_ref().is_some_and(|port| port.has(ip));
+        let is_ours = |ip| lanes.wires.device_of(ip).is_some();
         !place.address.ip().is_some_and(is_ours)
     };
     let flows_to =
         |place: &Place| Some(corelane_svc::TransportAddress { transport: place.transport, address: place.address.inet()? });
     // One socket of all lanes has no lane.
     let places = places.iter().filter(|place| place.named.is_none()).filter(is_steered).filter_map(flows_to);
-    let over_frames = lanes.packet.is_some();
+    let over_frames = !lanes.wires.is_empty();
     Server { places: places.collect(), lanes: count, over_frames, joins: lanes.join }
 }

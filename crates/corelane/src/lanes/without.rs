@@ -9,6 +9,8 @@ pub(crate) mod changes;
 #[cfg(not(feature = "packets"))]
 pub(crate) mod frames;
 #[cfg(not(feature = "packets"))]
+pub(crate) mod live_gateway;
+#[cfg(not(feature = "packets"))]
 pub(crate) mod receiving;
 #[cfg(not(feature = "profile"))]
 pub(crate) mod stalls;

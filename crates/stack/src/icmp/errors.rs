@@ -54,8 +54,10 @@ pub(crate) enum Wrong {
     /// There is no way to the network, or nobody there has the address.
     Network,
     Host,
-    /// Somebody has forbidden it.
-    Prohibited,
+    /// Rules refuse it, with that code of what cannot be reached.
+    Refused {
+        code: u8,
+    },
 }
 
 /// No socket has the port that a datagram is for.
@@ -222,7 +224,7 @@ fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<()
             Wrong::TooBig { most } => icmp::Message::TooBig { most: most.min(u16::MAX.into()) as u16, packet },
             Wrong::Network => icmp::Message::Unreachable { code: Code::new(0)?, packet },
             Wrong::Host => icmp::Message::Unreachable { code: Code::new(1)?, packet },
-            Wrong::Prohibited => icmp::Message::Unreachable { code: Code::new(13)?, packet },
+            Wrong::Refused { code } => icmp::Message::Unreachable { code: Code::new(code)?, packet },
         };
         return message.emit(to);
     }
@@ -237,7 +239,7 @@ fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<()
         Wrong::TooBig { most } => icmpv6::Message::TooBig { most: most as u32, packet },
         Wrong::Network => icmpv6::Message::Unreachable { code: Code::new(0)?, packet },
         Wrong::Host => icmpv6::Message::Unreachable { code: Code::new(3)?, packet },
-        Wrong::Prohibited => icmpv6::Message::Unreachable { code: Code::new(1)?, packet },
+        Wrong::Refused { code } => icmpv6::Message::Unreachable { code: Code::new(code)?, packet },
     };
     message.emit(&ip.addresses(), to)
 }

@@ -1,4 +1,4 @@
-//! What a stack that forwards tells senders, what it drops and counts, what is judged, and for whom else it answers.
+//! What a stack that forwards tells senders, what it drops and counts, and for whom else it answers.
 
 use crate::forwarding::{NARROW, PLACES, ask, datagram, four, host, one_hop_less, open, routed};
 use crate::frames::{TEST, TEST_MAC, arp, discovery, ethernet, packets, udp_in, written};
@@ -6,23 +6,21 @@ use crate::gateway::{Came, Gateway, arp_of, ip};
 use crate::lanes::{ADDRESSES, mac, meet, plan};
 use crate::program::{Card, Plan, Program};
 use corelane_sim::CardSetup;
-use corelane_stack::{Direction, Drop, Judge, Judgement, PacketFacts, Part, Refusal, ReversePath, Settings, Tags};
+use corelane_stack::{Drop, ReversePath, Settings, Tags};
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::neighbour::{Choice, Message, Options};
-use corelane_wire::packet::{EtherType, IpProtocol, Network, Packet, UpperLayer, icmp, icmpv6};
-use std::cell::RefCell;
+use corelane_wire::packet::{EtherType, IpProtocol, Network, Packet, UpperLayer, icmpv6};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::rc::Rc;
 use std::time::Duration;
 
 /// Type, code, the number in its head, and who sent it; with what it quotes.
-type Told = ((u8, u8, u32), IpAddr, Vec<u8>);
+pub type Told = ((u8, u8, u32), IpAddr, Vec<u8>);
 
 /// The error that came to a host at a place.
-fn told(came: &[Came], place: usize) -> Told {
+pub fn told(came: &[Came], place: usize) -> Told {
     assert_eq!(came.len(), 1, "{came:?}");
     assert_eq!((came[0].port, came[0].tags), PLACES[place]);
     let packet = Packet::of_frame(&came[0].frame).unwrap();
@@ -228,104 +226,6 @@ fn who_cannot_be_where_he_sends_from_is_dropped() {
                 assert_eq!(ask(&mut gateway, place, &frame).len(), usize::from(goes_on), "{from} {place} {reverse:?}");
                 assert_eq!(gateway.stack.counts().of(Drop::ReversePath), u64::from(!goes_on));
             }
-        }
-    }
-}
-
-/// Somebody who writes down what he sees, and says what he was told to.
-#[derive(Debug, Default)]
-struct Rules {
-    seen: Rc<RefCell<Vec<PacketFacts>>>,
-    on_in: Judgement,
-    on_out: Judgement,
-}
-
-impl Judge for Rules {
-    fn judge_in(&mut self, _: u64, packet: &PacketFacts) -> Judgement {
-        // Without neighbours nobody hears anything (RFC 4890, section 4.4.1).
-        if matches!(packet.icmp, Some((133..=137, _))) {
-            return Judgement::Pass;
-        }
-        self.seen.borrow_mut().push(*packet);
-        self.on_in
-    }
-
-    fn judge_out(&mut self, _: u64, packet: &PacketFacts) -> Judgement {
-        self.seen.borrow_mut().push(*packet);
-        self.on_out
-    }
-}
-
-#[test]
-fn packets_are_judged_when_they_come_and_before_they_leave() {
-    let mut gateway = open(&routed(four()));
-    let rules = Rules::default();
-    let seen = rules.seen.clone();
-    gateway.stack.set_judge(Box::new(rules));
-    let frame = datagram(&gateway, 0, (host(0, false, 9), host(3, false, 9)), 100);
-    assert_eq!(ask(&mut gateway, 0, &frame).len(), 1);
-    let come = PacketFacts {
-        direction: Direction::In,
-        came_by: 1,
-        leaves_by: None,
-        source: host(0, false, 9),
-        destination: host(3, false, 9),
-        protocol: 17,
-        ports: Some((4000, 5000)),
-        tcp_flags: 0,
-        icmp: None,
-        part: Part::Whole,
-        length: 128,
-        is_to_us: false,
-    };
-    assert_eq!(*seen.borrow(), [come, PacketFacts { direction: Direction::Out, leaves_by: Some(4), ..come }]);
-    seen.borrow_mut().clear();
-    // A fragment behind the first has no ports, and an echo for us is judged as well.
-    let parts =
-        udp_in(gateway.mac(0), SocketAddr::new(host(0, true, 9), 1), SocketAddr::new(host(2, true, 9), 2), &[5; 1500], 1000, 9);
-    parts.iter().for_each(|part| drop(ask(&mut gateway, 0, part)));
-    let kinds: Vec<_> = seen.borrow().iter().map(|one| (one.part, one.ports, one.length)).collect();
-    let [first, later] = [(Part::First, Some((1, 2)), 1048), (Part::Later, None, 556)];
-    assert_eq!(kinds, [first, first, later, later]);
-    seen.borrow_mut().clear();
-    let request = icmp::Echo { identification: 7, sequence: 9, data: b"ping" };
-    let message = written(12, |writer| icmp::Message::EchoRequest(request).emit(writer));
-    let ping = packets(host(0, false, 9), host(2, false, 1), IpProtocol::ICMP, &message, 65_528, 7).remove(0);
-    let came = {
-        let frame = ethernet(gateway.mac(0), EtherType::IPV4, &ping);
-        ask(&mut gateway, 0, &frame)
-    };
-    assert_eq!(came.len(), 1, "who is at one link may ask for our address at another");
-    let ping = seen.borrow()[0];
-    assert_eq!((ping.is_to_us, ping.icmp, ping.ports, ping.came_by), (true, Some((8, 0)), None, 1));
-    assert_eq!(seen.borrow().len(), 1);
-}
-
-#[test]
-fn what_is_judged_away_is_counted_and_told_of_as_was_said() {
-    let refused = |refusal| Judgement::Refuse(refusal);
-    for (said, codes) in [
-        (Judgement::Drop, None),
-        (refused(Refusal::Prohibited), Some([(3, 13, 0), (1, 1, 0)])),
-        (refused(Refusal::Network), Some([(3, 0, 0), (1, 0, 0)])),
-        (refused(Refusal::Host), Some([(3, 1, 0), (1, 3, 0)])),
-        (refused(Refusal::Port), Some([(3, 3, 0), (1, 4, 0)])),
-        (refused(Refusal::Reset), None),
-    ] {
-        for (is_in, v6, is_ours) in
-            [(true, false, false), (true, true, true), (false, false, false), (false, true, false), (true, false, true)]
-        {
-            let mut gateway = open(&routed(four()));
-            let (on_in, on_out) = if is_in { (said, Judgement::Pass) } else { (Judgement::Pass, said) };
-            gateway.stack.set_judge(Box::new(Rules { on_in, on_out, ..Rules::default() }));
-            let to = if is_ours { host(0, v6, 1) } else { host(1, v6, 9) };
-            let frame = datagram(&gateway, 0, (host(0, v6, 9), to), 100);
-            let came = ask(&mut gateway, 0, &frame);
-            match codes {
-                None => assert!(came.is_empty()),
-                Some(codes) => assert_eq!(told(&came, 0), (codes[usize::from(v6)], host(0, v6, 1), frame[14..].to_vec())),
-            }
-            assert_eq!((gateway.stack.counts().of(Drop::Judged), gateway.stack.counts().forwarded), (1, 0), "{said:?}");
         }
     }
 }

@@ -18,6 +18,7 @@ mod polling;
 mod presence;
 mod program;
 mod refusals;
+mod rules;
 mod sums;
 mod tunnels;
 mod vlans;

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::lanes::frames::Placing;
+use crate::lanes::live_gateway::LiveGateway;
 use crate::lanes::receiving::UserFraction;
 use crate::lanes::take_over::Giver;
 use corelane_steer::Steered;
@@ -14,7 +15,7 @@ pub(crate) fn open(
     _: &Path,
     _: Giver,
     _: Arc<Steered>,
-    _: Option<Placing>,
+    _: (Option<Arc<Placing>>, Option<LiveGateway>),
     _: Option<UserFraction>,
 ) -> Result<Option<ControlSocket>, Error> {
     Ok(None)

@@ -15,33 +15,46 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-#[derive(Clone)]
-pub(crate) enum PacketPort {}
+/// No port of frames.
+#[derive(Clone, Default)]
+pub(crate) struct Wires(());
 
-impl PacketPort {
-    pub(crate) fn interface(&self) -> &str {
-        match *self {}
+impl Wires {
+    pub(crate) fn is_empty(&self) -> bool {
+        true
     }
 
-    pub(crate) fn has(&self, _: IpAddr) -> bool {
-        match *self {}
+    pub(crate) fn devices(&self) -> Empty<&str> {
+        std::iter::empty()
     }
 
-    pub(crate) fn channels(&self) -> Option<&Path> {
-        match *self {}
+    pub(crate) fn device_of(&self, _: IpAddr) -> Option<&str> {
+        None
     }
 
     pub(crate) fn addresses(&self) -> Empty<IpAddr> {
-        match *self {}
+        std::iter::empty()
+    }
+
+    pub(crate) fn channels(&self) -> Option<&Path> {
+        None
+    }
+
+    pub(crate) fn described(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        Ok(())
     }
 }
 
-pub(crate) fn refuse_shared_addresses(port: &PacketPort) -> Result<(), Error> {
-    match *port {}
+pub(crate) fn refuse_shared_addresses(_: &Wires) -> Result<(), Error> {
+    Ok(())
 }
 
-pub(crate) fn refuse_lanes_without_queue(port: &PacketPort, _: usize) -> Result<(), Error> {
-    match *port {}
+pub(crate) fn refuse_lanes_without_queue(_: &Wires, _: usize) -> Result<(), Error> {
+    Ok(())
 }
 
 pub(crate) enum LaneFrames {}
@@ -63,7 +76,7 @@ pub(crate) fn join(_: Works, packets: Packets, _: PacketsRow) -> Works {
 pub(crate) enum Placing {}
 
 impl Placing {
-    pub(crate) fn offer(&self, _: &PacketPort) -> Result<Option<Box<dyn Any + Send>>, Error> {
+    pub(crate) fn offer(&self, _: &Wires) -> Result<Option<Box<dyn Any + Send>>, Error> {
         match *self {}
     }
 
@@ -73,14 +86,14 @@ impl Placing {
     }
 }
 
-pub(crate) type OpenedPort = (Vec<LaneFrames>, Placing, Vec<Record>);
+pub(crate) type OpenedPorts = (Vec<LaneFrames>, Placing, Vec<Record>);
 
 pub(crate) fn open(
-    port: &PacketPort,
+    _: (&Wires, Option<Arc<()>>),
     _: &Arc<Control>,
     _: &Steering,
     _: usize,
     _: (DriverKind, u8),
-) -> Result<OpenedPort, Error> {
-    match *port {}
+) -> Result<OpenedPorts, Error> {
+    unreachable!("there is no port to be opened")
 }

@@ -1,7 +1,7 @@
 //! No interface's receiving is governed.
 
 use crate::error::Error;
-use crate::lanes::frames::PacketPort;
+use crate::lanes::frames::Wires;
 use corelane_seam::Record;
 
 /// Nothing.
@@ -23,7 +23,7 @@ impl UserFraction {
     }
 }
 
-pub(crate) fn check(_: &Asked, _: Option<&PacketPort>) -> Result<(), Error> {
+pub(crate) fn check(_: &Asked, _: &Wires) -> Result<(), Error> {
     Ok(())
 }
 

@@ -1,0 +1,95 @@
+//! A gateway that runs, as others ask it and tell it: by requests at the control socket, and by a file that is read again. Without the feature `packets`,
+//! `without::live_gateway` stands in its place.
+
+use crate::admin::gateway::Ruling;
+use crate::error::Error;
+use crate::lanes::builder::Lanes;
+use crate::lanes::frames::{Gateway, Placing, Wires};
+use crate::lanes::read_file::ReadFile;
+use corelane_stack::Route;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Speaks to a gateway from other threads.
+#[derive(Clone)]
+pub struct LiveGateway {
+    ruling: Arc<Ruling>,
+    lanes: Arc<Placing>,
+    /// As it was started: what does not change while it runs.
+    began: Arc<Gateway>,
+    /// The files of which it was made, as they were read last.
+    files: Arc<Mutex<Vec<ReadFile>>>,
+}
+
+/// Whoever has the rules of a gateway, before its lanes are started; none where there is no gateway.
+///
+/// # Errors
+/// [`Error::Setting`]: more interfaces than rules can name.
+pub(crate) fn ruling(wires: &Wires) -> Result<Option<Arc<Ruling>>, Error> {
+    let refused = |why: corelane_rules::Error| Error::Setting { name: "gateway", why: why.to_string() };
+    let made = wires.gateway().map(|gateway| {
+        Ruling::new(gateway.rules.clone(), gateway.execution, wires.interfaces(), gateway.routes.clone()).map(Arc::new)
+    });
+    made.transpose().map_err(refused)
+}
+
+impl LiveGateway {
+    /// Of lanes that run.
+    pub(crate) fn new(lanes: &Lanes, ruling: Option<Arc<Ruling>>, placing: Option<&Arc<Placing>>) -> Option<Self> {
+        let began = Arc::new(lanes.wires.gateway()?.clone());
+        Some(Self { ruling: ruling?, lanes: placing?.clone(), began, files: Arc::new(Mutex::new(lanes.files.clone())) })
+    }
+
+    /// Carries out a request.
+    ///
+    /// # Errors
+    /// What is wrong with it, and the remedy.
+    pub(crate) fn answer(&self, request: &str) -> Result<String, String> {
+        self.ruling.answer(request, &self.lanes)
+    }
+
+    /// Puts into force what lanes say that were read anew: rules with their tables, and routes. Nothing happens where their files are as they were. Returns what became of it, in
+    /// words: what else differs counts from the next start on.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]: routes that the running ports cannot have; then nothing has changed.
+    pub fn follow(&self, anew: &Lanes) -> Result<Vec<String>, Error> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(gateway) = anew.wires.gateway().filter(|_| *files != anew.files) else { return Ok(Vec::new()) };
+        let routes = gateway.routes.iter().map(|route| self.own(gateway, route)).collect::<Result<Vec<_>, _>>()?;
+        let after = Gateway { routes: routes.clone(), ..(*self.began).clone() };
+        after.check().map_err(|why| refused(&why.to_string()))?;
+        self.ruling.replace(gateway.rules.clone(), routes, &self.lanes).map_err(|why| refused(&why))?;
+        files.clone_from(&anew.files);
+        let mut words = vec!["the gateway has the rules, tables and routes of its file; those of commands are gone".to_owned()];
+        words.extend(self.waiting(gateway).map(|what| format!("{what} of the gateway's file count from the next start on")));
+        Ok(words)
+    }
+
+    /// What differs and cannot change.
+    fn waiting(&self, gateway: &Gateway) -> impl Iterator<Item = &'static str> {
+        let began = &self.began;
+        let differs = [
+            (began.ports != gateway.ports, "ports and networks"),
+            (began.nat != gateway.nat, "translations (nat)"),
+            (began.polling != gateway.polling, "knobs of polling"),
+            (began.execution != gateway.execution, "changes of the rules' execution"),
+        ];
+        differs.into_iter().filter_map(|(differs, what)| differs.then_some(what))
+    }
+
+    /// A route, by the number that its interface has here.
+    fn own(&self, gateway: &Gateway, route: &Route) -> Result<Route, Error> {
+        let Some(number) = route.interface else { return Ok(*route) };
+        let name = gateway.interfaces().nth(number).map_or("", |one| &one.name);
+        let interface = self.began.interface(name).ok_or_else(|| {
+            refused(&format!(
+                "a route goes by {name}, which is new and counts from the next start on: leave the route out until then"
+            ))
+        })?;
+        Ok(Route { interface: Some(interface), ..*route })
+    }
+}
+
+fn refused(why: &str) -> Error {
+    Error::Setting { name: "gateway", why: why.to_owned() }
+}

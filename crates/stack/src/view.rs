@@ -1,0 +1,84 @@
+//! What somebody from outside sees of a lane's packet path, in one moment between two packets.
+
+use crate::forwarding::{Forwarding, Traffic};
+use crate::interfaces::Interfaces;
+use crate::routes::Routes;
+use crate::translation::Translation;
+use corelane_rules::{Records, RuleSet};
+use std::fmt::Debug;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Somebody who looks ([`Policy::Look`](crate::Policy::Look)). He is called on the lane, in its turn: he takes what he wants and is quick about it.
+pub trait Look: Debug + Send + Sync {
+    /// Looks, once on each lane that was told.
+    fn look(&self, view: &View<'_>);
+}
+
+/// What he sees.
+pub struct View<'a> {
+    /// The number of the lane.
+    pub lane: usize,
+    /// The lane's time, in nanoseconds: the clock of [`Count::last`](corelane_rules::Count::last).
+    pub now: u64,
+    pub(crate) interfaces: &'a Interfaces,
+    pub(crate) routes: &'a Routes,
+    pub(crate) forwarding: &'a Forwarding,
+    pub(crate) translation: Option<&'a Translation>,
+}
+
+impl<'a> View<'a> {
+    /// The rules in force; none if none were ever given.
+    #[must_use]
+    pub fn rules(&self) -> Option<&'a Arc<RuleSet>> {
+        self.forwarding.judging().rules()
+    }
+
+    /// What packets have left behind of the rules: counters, states.
+    #[must_use]
+    pub fn records(&self) -> &'a Records {
+        self.forwarding.judging().records()
+    }
+
+    /// What was forwarded at each interface, by its number.
+    #[must_use]
+    pub fn traffic(&self) -> &'a [Traffic] {
+        self.forwarding.all_traffic()
+    }
+
+    /// What was translated; none if nothing is.
+    #[must_use]
+    pub fn nat(&self) -> Option<corelane_nat::Counts> {
+        self.translation.map(Translation::counts)
+    }
+
+    /// Sessions of the translation, and external ports that are given out; none if nothing is translated.
+    #[must_use]
+    pub fn nat_in_use(&self) -> Option<(usize, usize)> {
+        self.translation.map(Translation::in_use)
+    }
+
+    /// Neighbours that are known, and those that are asked for, at each interface by its number.
+    pub fn neighbours(&self) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+        self.interfaces.iter().map(|interface| interface.neighbours().lengths())
+    }
+
+    /// The way to an address: the number of the interface, and the router, or the address itself where no router is between; none if there is no way. Of several
+    /// ways, the first.
+    #[must_use]
+    pub fn way(&self, to: IpAddr) -> Option<(usize, IpAddr)> {
+        self.routes.way(to).map(|way| (way.interface, way.hop))
+    }
+
+    /// Whether an address is the stack's own.
+    #[must_use]
+    pub fn is_own(&self, address: IpAddr) -> bool {
+        self.routes.is_own(address)
+    }
+}
+
+impl Debug for View<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").field("lane", &self.lane).field("now", &self.now).finish_non_exhaustive()
+    }
+}
