@@ -13,6 +13,7 @@ mod cells;
 mod contenders;
 mod houses;
 mod linux;
+mod ours;
 mod programs;
 mod rounds;
 mod running;
@@ -64,7 +65,7 @@ impl Arguments {
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
             let measured = rounds::run(cell, stage, extent, interrupt)?;
             findings.note(rounds::NOTE);
-            findings.show(&rounds::table(&measured), &measured, None)?;
+            findings.show(&rounds::table(&measured), &measured, rounds::judge(&measured))?;
         }
         Ok(findings)
     }

@@ -24,21 +24,47 @@ pub enum Gateway {
 pub enum Rules {
     /// None.
     No,
+    /// 160 that count, one after the other.
+    Flat,
+    /// The same behind a jump for each house, as it is written.
+    Skipto,
+    /// The 160 as a tree of decisions.
+    Tree,
 }
 
 impl Gateway {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Kernel, Self::Flat, Self::ByMap, Self::Redirect, Self::Lane(Rules::No), Self::Polling(Rules::No)];
-
     /// Whether it is ours.
     pub fn is_ours(self) -> bool {
         matches!(self, Self::Lane(_) | Self::Polling(_))
     }
 
+    /// Whether it takes packets in by itself.
+    pub fn polls(self) -> bool {
+        matches!(self, Self::Polling(_))
+    }
+
+    /// What a lane counts.
+    pub fn rules(self) -> Rules {
+        match self {
+            Self::Lane(rules) | Self::Polling(rules) => rules,
+            Self::Kernel | Self::Flat | Self::ByMap | Self::Redirect => Rules::No,
+        }
+    }
+
     /// Hops that it takes from a packet.
     pub fn hops(self) -> u8 {
         u8::from(self != Self::Redirect)
+    }
+}
+
+impl Rules {
+    /// What the gateway's file calls it.
+    pub fn execution(self) -> &'static str {
+        match self {
+            Self::Flat => "flat",
+            Self::Skipto => "skipto",
+            Self::No | Self::Tree => "tree",
+        }
     }
 }
 
@@ -49,8 +75,8 @@ impl fmt::Display for Gateway {
             Self::Flat => f.pad("nftables, flat"),
             Self::ByMap => f.pad("nftables, verdict map"),
             Self::Redirect => f.pad("XDP redirect"),
-            Self::Lane(rules) => f.pad(&format!("lane{rules}")),
-            Self::Polling(rules) => f.pad(&format!("lane, polls{rules}")),
+            Self::Lane(rules) => f.pad(&format!("lane, {rules}")),
+            Self::Polling(rules) => f.pad(&format!("lane, polls, {rules}")),
         }
     }
 }
@@ -58,7 +84,10 @@ impl fmt::Display for Gateway {
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::No => ", no rules",
+            Self::No => "no rules",
+            Self::Flat => "flat",
+            Self::Skipto => "skipto",
+            Self::Tree => "tree",
         })
     }
 }

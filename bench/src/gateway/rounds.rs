@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 
-use super::cells::Cell;
-use super::contenders::Gateway;
+use super::cells::{Cell, LANE_BY_FLAT, TREE_BY_FLAT, TREE_BY_SKIPTO};
+use super::contenders::{Gateway, Rules};
 use super::running::{Passed, Running};
 use crate::interrupt::Interrupt;
-use crate::rounds::{Extent, Rounds};
+use crate::rounds::{Extent, Rounds, Verdict, divided};
 use crate::stage::Stage;
 use crate::tables::{self, number};
 use corelane_load::stats::median;
@@ -23,6 +23,26 @@ pub fn run(cell: &Cell, stage: &Stage, extent: Extent, interrupt: &Interrupt) ->
         let running = Running::start(cell.who[place], cell.is_tagged, &stage.corelane)?;
         running.saturated(cell.by, extent.timing.warm_up, extent.timing.window)
     })
+}
+
+/// The bars that can be judged with what was measured.
+pub fn judge(found: &CellRounds) -> Vec<Verdict> {
+    let cost = |of, by, bar| found.judge(of, by, "CPU per packet", Passed::cpu_us, bar);
+    let polls = Gateway::Polling;
+    let rules = |of: Rules, by: Rules, bar| {
+        let added = |rules: Rules| {
+            let [with, without] = [polls(rules), polls(Rules::No)].map(|who| found.values(who, Passed::cpu_us));
+            Some(with?.iter().zip(without?).map(|(with, without)| with - without).collect::<Vec<_>>())
+        };
+        let what = format!("{} / {}, what rules add to a packet", polls(of), polls(by));
+        Verdict::of_rounds(found.cell, what, &divided(&added(of)?, &added(by)?), bar)
+    };
+    let verdicts = [
+        cost(polls(Rules::Tree), Gateway::Flat, LANE_BY_FLAT),
+        rules(Rules::Tree, Rules::Flat, TREE_BY_FLAT),
+        rules(Rules::Tree, Rules::Skipto, TREE_BY_SKIPTO),
+    ];
+    verdicts.into_iter().flatten().collect()
 }
 
 /// What the columns do not say of themselves.
@@ -46,4 +66,34 @@ pub fn table(found: &CellRounds) -> String {
             ("users us", middle(|one| one.emitter_us, 3)),
         ]
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bars::Word;
+
+    fn found(parts: &[(Gateway, f64)]) -> CellRounds {
+        let passed = |us: f64| Passed { server_us: us / 2.0, receiver_us: us / 2.0, ..Passed::default() };
+        let round: Vec<_> = parts.iter().map(|&(_, us)| passed(us)).collect();
+        let who = parts.iter().map(|&(who, _)| who).collect();
+        Rounds { cell: "gateway-510", who, rounds: vec![round; 5] }
+    }
+
+    #[test]
+    fn what_rules_add_is_judged_without_what_a_packet_costs_anyhow() {
+        let parts = [(Rules::No, 1.0), (Rules::Flat, 3.0), (Rules::Skipto, 1.5), (Rules::Tree, 1.25)];
+        let lanes: Vec<_> = parts.iter().map(|&(rules, us)| (Gateway::Polling(rules), us)).collect();
+        let words = |verdicts: &[Verdict]| verdicts.iter().map(|one| (one.value, one.word)).collect::<Vec<_>>();
+        assert_eq!(words(&judge(&found(&lanes))), [(0.125, Word::Met), (0.5, Word::Missed)]);
+        let beside = judge(&found(&[&lanes[..], &[(Gateway::Flat, 2.5)]].concat()));
+        assert_eq!((beside.len(), beside[0].value, beside[0].word), (3, 0.5, Word::Met));
+    }
+
+    #[test]
+    fn a_table_has_a_row_a_gateway_with_its_ratio() {
+        let lines = table(&found(&[(Gateway::Flat, 4.0), (Gateway::Redirect, 1.0)]));
+        let row: Vec<_> = lines.lines().nth(3).expect("a row").split_whitespace().collect();
+        assert_eq!(row[..7], ["XDP", "redirect", "1.000", "0.500", "0.500", "0.000", "0.250"]);
+    }
 }

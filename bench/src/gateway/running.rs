@@ -12,9 +12,10 @@ use serde::Serialize;
 
 use super::cells::Means;
 use super::contenders::Gateway;
+use super::linux;
+use super::ours::{self, Folder};
 use super::programs::{self, Sink};
 use super::sockets::Sockets;
-use super::{houses, linux};
 use crate::cpus::SERVER_CPU;
 use crate::packet::flood::{Emitted, Emitter};
 use crate::packet::wire::{End, Wire};
@@ -33,6 +34,7 @@ const BACK_WITHIN: Duration = Duration::from_millis(100);
 pub struct Running {
     // Order matters: programs end before the wire does.
     server: Option<Server>,
+    _folder: Folder,
     /// The kernel's thread that receives for it.
     receiver: Process,
     /// The kernel's own thread of its CPU.
@@ -88,12 +90,13 @@ impl Running {
         wire.attach(End::Near, &sink.program)?;
         let index = |end: End| wire.inside(end, || if_nametoindex(end.interface()).context("an end of the wire"));
         let [near_index, far_index] = [index(End::Near)?, index(End::Far)?];
+        let folder = Folder::new(gateway, is_tagged, "")?;
         let server = match gateway {
             Gateway::Redirect => {
                 wire.attach(End::Far, &programs::redirecting(far_index)?)?;
                 None
             }
-            _ if gateway.is_ours() => Some(lane(gateway, is_tagged, corelane, &wire)?),
+            _ if gateway.is_ours() => Some(ours::start(&folder, corelane, &wire)?),
             _ => {
                 kernel(gateway, &wire)?;
                 None
@@ -102,7 +105,7 @@ impl Running {
         let receiver = wire.pin()?;
         let users = programs::users(near_index, [near, far], is_tagged)?;
         let emitter = Emitter::of(users, programs::frame([near, far], is_tagged));
-        let running = Self { server, receiver, softirq: Threads::of(&[SERVER_CPU]), sink, emitter, wire };
+        let running = Self { server, _folder: folder, receiver, softirq: Threads::of(&[SERVER_CPU]), sink, emitter, wire };
         running.await_forwarding()?;
         Ok(running)
     }
@@ -199,21 +202,6 @@ fn kernel(gateway: Gateway, wire: &Wire) -> Result<()> {
         Gateway::ByMap => linux::rules(wire, &linux::by_map()),
         _ => Ok(()),
     }
-}
-
-/// A lane over frames as a gateway.
-fn lane(gateway: Gateway, is_tagged: bool, corelane: &Path, wire: &Wire) -> Result<Server> {
-    let networks = houses::all().map(|house| {
-        let address = houses::router(house);
-        if is_tagged { format!("vlan={house},ip={address}/24") } else { format!("ip={address}/24") }
-    });
-    let polls = if matches!(gateway, Gateway::Polling(_)) { ",poll" } else { "" };
-    let networks = networks.collect::<Vec<_>>().join(",");
-    let mut command = wire.command(End::Far, corelane)?;
-    command.args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string()]);
-    command.args(["--packet", &format!("{},{networks},forward{polls}", End::Far.interface())]);
-    command.arg(format!("echo=udp://{}:60007?reflect", houses::router(1)));
-    Server::start(command)
 }
 
 #[cfg(test)]
