@@ -14,6 +14,7 @@ mod contenders;
 mod houses;
 mod linux;
 mod ours;
+mod post;
 mod programs;
 mod rounds;
 mod running;
@@ -67,10 +68,14 @@ impl Arguments {
             findings.note(rounds::NOTE);
             findings.show(&rounds::table(&measured), &measured, rounds::judge(&measured))?;
         }
+        if wants(&self.only, post::CELL) {
+            let ramps = post::run(stage, extent, interrupt)?;
+            findings.show(&post::table(&ramps), &ramps, post::judge(&ramps))?;
+        }
         Ok(findings)
     }
 }
 
 fn cell_names() -> clap::builder::PossibleValuesParser {
-    CELLS.iter().map(|cell| cell.name).collect::<Vec<_>>().into()
+    CELLS.iter().map(|cell| cell.name).chain([post::CELL]).collect::<Vec<_>>().into()
 }

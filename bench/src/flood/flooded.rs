@@ -263,7 +263,7 @@ fn receive(who: Flooded, wire: &Wire) -> Result<()> {
 }
 
 /// A program that computes without end, on the server's CPU.
-fn spin(wire: &Wire) -> Result<Server> {
+pub fn spin(wire: &Wire) -> Result<Server> {
     let own = std::env::current_exe().context("this program")?;
     let mut command = wire.command(End::Far, own)?;
     command.arg("spin");

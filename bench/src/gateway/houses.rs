@@ -10,8 +10,9 @@ pub const USERS: u8 = 32;
 pub const FIRST_USER: u8 = 32;
 /// All houses together.
 pub const CAMPUS: &str = "10.0.0.0/8";
-/// Bytes of a frame without a tag; one with a tag has four more.
+/// Bytes of a frame without a tag, and of a tag.
 pub const FRAME_BYTES: usize = 510;
+pub const TAG_BYTES: usize = 4;
 
 /// All houses.
 pub fn all() -> impl Iterator<Item = u8> + Clone {

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 
-use super::contenders::{Gateway, Rules};
+use super::contenders::Rules;
 use super::houses::{self, CAMPUS};
+use super::running::Asked;
 use crate::cpus::SERVER_CPU;
 use crate::packet::wire::{End, Wire};
 use crate::server::Server;
@@ -17,14 +18,14 @@ use crate::server::Server;
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// With what such a gateway is to be; `more` goes behind its file.
-    pub fn new(gateway: Gateway, is_tagged: bool, more: &str) -> Result<Self> {
+    /// With what such a gateway is to be.
+    pub fn new(asked: Asked) -> Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("corelane-gateway-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let folder = Self(std::env::temp_dir().join(name));
         fs::create_dir_all(&folder.0).with_context(|| folder.0.display().to_string())?;
-        folder.write("gateway.toml", &(file(gateway, is_tagged) + more))?;
-        folder.write("rules.sh", &script(gateway.rules(), is_tagged))?;
+        folder.write("gateway.toml", &file(asked))?;
+        folder.write("rules.sh", &script(asked.gateway.rules(), asked.is_tagged))?;
         Ok(folder)
     }
 
@@ -52,7 +53,7 @@ pub fn start(folder: &Folder, corelane: &Path, wire: &Wire) -> Result<Server> {
 }
 
 /// The gateway's file.
-fn file(gateway: Gateway, is_tagged: bool) -> String {
+fn file(Asked { gateway, is_tagged, beside }: Asked) -> String {
     let mut text = format!("[[port]]\ninterface = \"{}\"\npoll = {}\n", End::Far.interface(), gateway.polls());
     let address = |house| format!("\"{}/24\"", houses::router(house));
     if is_tagged {
@@ -63,6 +64,9 @@ fn file(gateway: Gateway, is_tagged: bool) -> String {
     } else {
         let addresses = houses::all().map(address).collect::<Vec<_>>().join(", ");
         let _ = writeln!(text, "[[port.network]]\naddresses = [{addresses}]");
+    }
+    if let Some(share) = beside.filter(|_| gateway.polls()) {
+        let _ = writeln!(text, "[polling]\nuser_frac = {share}\nother_programs = 1");
     }
     text + "[rules]\nfile = \"rules.sh\"\nexecution = \"" + gateway.rules().execution() + "\"\n"
 }
@@ -124,15 +128,17 @@ fn jumping(house: u8, is_tagged: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::contenders::Gateway;
 
     #[test]
     fn a_file_names_each_house_and_its_rules_count_it_four_times() {
         for is_tagged in [false, true] {
-            let text = file(Gateway::Polling(Rules::Tree), is_tagged);
+            let text = file(Asked { gateway: Gateway::Polling(Rules::Tree), is_tagged, beside: Some(30) });
             let table: toml::Table = text.parse().expect("TOML");
             let networks = table["port"][0]["network"].as_array().expect("networks");
             let addresses = networks.iter().map(|one| one["addresses"].as_array().map_or(0, Vec::len));
             assert_eq!((addresses.sum::<usize>(), networks.len()), (40, if is_tagged { 40 } else { 1 }), "{text}");
+            assert_eq!(table["polling"]["user_frac"].as_integer(), Some(30));
             for rules in [Rules::Flat, Rules::Skipto, Rules::Tree] {
                 assert_eq!(script(rules, is_tagged).matches(" count ").count(), 160, "{rules:?}");
             }

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::cells::{Cell, LANE_BY_FLAT, TREE_BY_FLAT, TREE_BY_SKIPTO};
 use super::contenders::{Gateway, Rules};
-use super::running::{Passed, Running};
+use super::running::{Asked, Passed, Running};
 use crate::interrupt::Interrupt;
 use crate::rounds::{Extent, Rounds, Verdict, divided};
 use crate::stage::Stage;
@@ -20,7 +20,8 @@ pub type CellRounds = Rounds<Gateway, Passed>;
 /// When a gateway does not start or forward, or a signal asks for the end.
 pub fn run(cell: &Cell, stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<CellRounds> {
     Rounds::take(cell.name, cell.who.to_vec(), extent.rounds, interrupt, |place| {
-        let running = Running::start(cell.who[place], cell.is_tagged, &stage.corelane)?;
+        let asked = Asked { gateway: cell.who[place], is_tagged: cell.is_tagged, beside: None };
+        let running = Running::start(asked, &stage.corelane)?;
         running.saturated(cell.by, extent.timing.warm_up, extent.timing.window)
     })
 }

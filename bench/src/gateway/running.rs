@@ -17,6 +17,7 @@ use super::ours::{self, Folder};
 use super::programs::{self, Sink};
 use super::sockets::Sockets;
 use crate::cpus::SERVER_CPU;
+use crate::flood::spin;
 use crate::packet::flood::{Emitted, Emitter};
 use crate::packet::wire::{End, Wire};
 use crate::server::Server;
@@ -30,9 +31,21 @@ const TRIED_FOR: Duration = Duration::from_millis(300);
 /// How long the last packets may take to the far end and back.
 const BACK_WITHIN: Duration = Duration::from_millis(100);
 
+/// What is to be started.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Who.
+    pub gateway: Gateway,
+    /// Houses are VLANs, else networks of the port itself.
+    pub is_tagged: bool,
+    /// A program computes beside it on its CPU, and it leaves others such a share in hundredths if it polls.
+    pub beside: Option<u32>,
+}
+
 /// A gateway, and what its users need.
 pub struct Running {
     // Order matters: programs end before the wire does.
+    spinner: Option<Server>,
     server: Option<Server>,
     _folder: Folder,
     /// The kernel's thread that receives for it.
@@ -50,6 +63,17 @@ struct Used {
     server: u64,
     receiver: u64,
     softirq: u64,
+    /// Of who computes beside it.
+    spinner: u64,
+}
+
+impl Used {
+    /// Microseconds since then: of the server, the receiver, ksoftirqd, and who computes beside.
+    fn since(&self, then: &Self) -> [f64; 4] {
+        let all = |used: &Self| [used.server, used.receiver, used.softirq, used.spinner];
+        let (now, then) = (all(self), all(then));
+        std::array::from_fn(|place| now[place].saturating_sub(then[place]) as f64 / 1e3)
+    }
 }
 
 /// What a window showed.
@@ -68,6 +92,9 @@ pub struct Passed {
     pub softirq_us: f64,
     /// Processor time of who offers, for each packet that was offered: on the other CPU, and no part of the cost.
     pub emitter_us: f64,
+    /// Per cent of the time that the gateway had its CPU, with who receives for it; and that a program beside had it.
+    pub network: f64,
+    pub beside: f64,
 }
 
 impl Passed {
@@ -82,7 +109,8 @@ impl Running {
     ///
     /// # Errors
     /// When the wire or the gateway cannot be made, or it does not forward all of a small offer.
-    pub fn start(gateway: Gateway, is_tagged: bool, corelane: &Path) -> Result<Self> {
+    pub fn start(asked: Asked, corelane: &Path) -> Result<Self> {
+        let Asked { gateway, is_tagged, beside } = asked;
         let mut wire = Wire::new()?;
         let [near, far] = [wire.mac(End::Near)?, wire.mac(End::Far)?];
         // Who only redirects leaves addresses as they are.
@@ -90,7 +118,7 @@ impl Running {
         wire.attach(End::Near, &sink.program)?;
         let index = |end: End| wire.inside(end, || if_nametoindex(end.interface()).context("an end of the wire"));
         let [near_index, far_index] = [index(End::Near)?, index(End::Far)?];
-        let folder = Folder::new(gateway, is_tagged, "")?;
+        let folder = Folder::new(asked)?;
         let server = match gateway {
             Gateway::Redirect => {
                 wire.attach(End::Far, &programs::redirecting(far_index)?)?;
@@ -105,20 +133,31 @@ impl Running {
         let receiver = wire.pin()?;
         let users = programs::users(near_index, [near, far], is_tagged)?;
         let emitter = Emitter::of(users, programs::frame([near, far], is_tagged));
-        let running = Self { server, _folder: folder, receiver, softirq: Threads::of(&[SERVER_CPU]), sink, emitter, wire };
+        let mut running =
+            Self { spinner: None, server, _folder: folder, receiver, softirq: Threads::of(&[SERVER_CPU]), sink, emitter, wire };
         running.await_forwarding()?;
+        running.spinner = beside.map(|_| spin(&running.wire)).transpose()?;
         Ok(running)
     }
 
     fn used(&self) -> Result<Used> {
         let receiver = self.receiver.cpu_nanoseconds().context("the thread that receives")?;
         let server = self.server.as_ref().map_or(Ok(0), Server::cpu_ns)?;
-        Ok(Used { server, receiver, softirq: self.softirq.cpu_ns().unwrap_or(0) })
+        let spinner = self.spinner.as_ref().map_or(Ok(0), Server::cpu_ns)?;
+        Ok(Used { server, receiver, softirq: self.softirq.cpu_ns().unwrap_or(0), spinner })
     }
 
     /// Offers frames of a program as long as `goes_on` says, so many a second or as many as can be.
     fn offer(&self, rate: Option<f64>, goes_on: &(dyn Fn() -> bool + Sync)) -> Result<Emitted> {
         self.emitter.emit(&self.wire, rate, goes_on)
+    }
+
+    /// What it does with so many frames a second, or as many as can be.
+    ///
+    /// # Errors
+    /// As for [`Running::measure`].
+    pub fn offered(&self, rate: Option<f64>, warm_up: Duration, window: Duration) -> Result<Passed> {
+        self.measure(|goes_on| self.offer(rate, goes_on), warm_up, window)
     }
 
     /// What it does with as many packets as can be sent so.
@@ -127,7 +166,7 @@ impl Running {
     /// As for [`Running::measure`].
     pub fn saturated(&self, by: Means, warm_up: Duration, window: Duration) -> Result<Passed> {
         match by {
-            Means::Frames => self.measure(|goes_on| self.offer(None, goes_on), warm_up, window),
+            Means::Frames => self.offered(None, warm_up, window),
             Means::Sockets => {
                 let sockets = Sockets::new(&self.wire)?;
                 self.measure(|goes_on| sockets.emit(&self.wire, goes_on), warm_up, window)
@@ -177,18 +216,15 @@ impl Running {
             // reason: a thread that panicked has said so.
             let (emitted, took) = offering.join().expect("the users' thread")?;
             let ((began, came, wrong, used), (ended, came_then, wrong_then, used_then)) = (first?, last?);
-            let packets = came_then - came;
+            let (packets, seconds) = (came_then - came, (ended - began).as_secs_f64());
             ensure!(packets > 0, "nothing was forwarded of {} packets", emitted.frames);
-            let us = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e3 / packets as f64;
-            Ok(Passed {
-                offered_per_s: emitted.frames as f64 / took.as_secs_f64(),
-                forwarded_per_s: packets as f64 / (ended - began).as_secs_f64(),
-                wrong: wrong_then - wrong,
-                server_us: us(used_then.server, used.server),
-                receiver_us: us(used_then.receiver, used.receiver),
-                softirq_us: us(used_then.softirq, used.softirq),
-                emitter_us: emitted.cpu_ns as f64 / 1e3 / emitted.frames.max(1) as f64,
-            })
+            let [server, receiver, softirq, spinner] = used_then.since(&used);
+            let [server_us, receiver_us, softirq_us] = [server, receiver, softirq].map(|us| us / packets as f64);
+            let [network, beside] = [server + receiver + softirq, spinner].map(|us| us / 1e4 / seconds);
+            let emitter_us = emitted.cpu_ns as f64 / 1e3 / emitted.frames.max(1) as f64;
+            let offered_per_s = emitted.frames as f64 / took.as_secs_f64();
+            let (forwarded_per_s, wrong) = (packets as f64 / seconds, wrong_then - wrong);
+            Ok(Passed { offered_per_s, forwarded_per_s, wrong, server_us, receiver_us, softirq_us, emitter_us, network, beside })
         })
     }
 }
@@ -232,7 +268,7 @@ mod tests {
             return corelane_os::testing::skip(NAME, "programs of the kernel and nftables are needed");
         }
         for gateway in [Gateway::Redirect, Gateway::Flat, Gateway::ByMap] {
-            let running = Running::start(gateway, false, Path::new("")).expect("it forwards");
+            let running = Running::start(Asked { gateway, is_tagged: false, beside: None }, Path::new("")).expect("it forwards");
             assert_eq!(running.sink.wrong(), 0, "{gateway}");
             if gateway != Gateway::Redirect {
                 assert_eq!(counted(&running), 2 * running.sink.right(), "{gateway}");
