@@ -6,6 +6,7 @@ mod connections;
 mod dispatch;
 mod doctor;
 mod exit;
+mod gateway;
 mod generate;
 mod help;
 mod load;
@@ -40,6 +41,7 @@ enum Command {
     Rss(rss::Arguments),
     Dispatch(dispatch::Arguments),
     Polling(polling::Arguments),
+    Gateway(gateway::Arguments),
     Stat(stat::Arguments),
     Top(top::Arguments),
     Profile(profile::Arguments),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Rss(arguments) => rss::run(&arguments),
         Command::Dispatch(arguments) => dispatch::run(&arguments).map(|()| Exit::Done),
         Command::Polling(arguments) => polling::run(&arguments).map(|()| Exit::Done),
+        Command::Gateway(arguments) => gateway::run(&arguments).map(|()| Exit::Done),
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),

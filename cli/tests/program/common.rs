@@ -177,6 +177,8 @@ pub struct Server {
     pub child: Child,
     /// The URLs it prints, in its order.
     pub urls: Vec<String>,
+    /// The lines about a gateway's ports, without their first word.
+    pub ports: Vec<String>,
     /// The line about the driver, without its first word.
     pub driver_line: String,
     /// What it says of steering.
@@ -235,8 +237,20 @@ impl Server {
         let (urls, notes, wrapper) = (Vec::new(), Vec::new(), plan.wrapper.iter().map(|&word| word.to_owned()).collect());
         let (driver_line, interface_line, steering, program) =
             (String::new(), String::new(), String::new(), plan.program.to_owned());
-        let mut server =
-            Self { child, urls, driver_line, steering, interface_line, notes, run: plan.run, wrapper, program, words, lines };
+        let mut server = Self {
+            child,
+            urls,
+            ports: Vec::new(),
+            driver_line,
+            steering,
+            interface_line,
+            notes,
+            run: plan.run,
+            wrapper,
+            program,
+            words,
+            lines,
+        };
         while server.note_line(&server.lines.recv_timeout(PATIENCE).unwrap_or_default()) {}
         server
     }
@@ -245,6 +259,7 @@ impl Server {
     fn note_line(&mut self, line: &str) -> bool {
         match line.split_once(' ') {
             Some(("echo" | "http" | "rpc" | "metrics" | "dashboard", url)) => self.urls.push(url.to_owned()),
+            Some(("gateway", port)) => self.ports.push(port.to_owned()),
             Some(("driver", rest)) => rest.clone_into(&mut self.driver_line),
             Some(("steering", rest)) => rest.clone_into(&mut self.steering),
             Some(("interface", rest)) => rest.clone_into(&mut self.interface_line),

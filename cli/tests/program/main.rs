@@ -10,6 +10,7 @@ mod doctor;
 mod drain;
 mod echo;
 mod faults;
+mod gateway;
 mod generate;
 mod helpers;
 mod http_clients;

@@ -39,7 +39,7 @@ pub fn run(server: &Server, line: &str) -> String {
 }
 
 /// What scripts check sums with.
-const SUM_OF: &str = r#"
+pub const SUM_OF: &str = r#"
 import socket, struct, sys
 
 def sum_of(data):

@@ -20,6 +20,7 @@ pub mod gateway;
 mod handed;
 #[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
 mod keepsake;
+mod lane_start;
 mod live;
 #[cfg(feature = "packets")]
 mod live_gateway;

@@ -54,10 +54,10 @@ pub(crate) enum Packet {
 }
 
 impl Packet {
-    /// Reads the packet at the front of `bytes`.
+    /// Reads the packet at the front of `bytes`, of which up to `missing` bytes more lie elsewhere.
     #[inline]
-    pub fn read(bytes: &[u8]) -> Result<Self, Unfit> {
-        let view = ipv4::View::new(bytes).map_err(|_| Unfit::Malformed)?;
+    pub fn read(bytes: &[u8], missing: usize) -> Result<Self, Unfit> {
+        let view = ipv4::View::of_front(bytes, missing).map_err(|_| Unfit::Malformed)?;
         if view.fragment().is_part() {
             return Err(Unfit::Fragment);
         }

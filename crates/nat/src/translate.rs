@@ -129,6 +129,12 @@ impl Nat {
         Ok(())
     }
 
+    /// Whether inside hosts appear with that address.
+    #[must_use]
+    pub fn is_external(&self, address: Ipv4Addr) -> bool {
+        self.pool.number_of(address).is_some()
+    }
+
     /// How many sessions there are.
     #[must_use]
     pub const fn sessions(&self) -> usize {
@@ -156,14 +162,24 @@ impl Nat {
     /// Translates the source of a packet that leaves by an external interface, its IP header in front. `now` is in nanoseconds of a clock that does not go back;
     /// `is_home` says of a flow that comes in whether this lane gets it. What an inside host sends to an external address comes back inside (RFC 4787, REQ-9).
     pub fn outgoing(&mut self, now: u64, packet: &mut [u8], is_home: impl Fn(FlowId) -> bool) -> Verdict {
-        let looked = Looked { read: Packet::read(packet), number: None };
-        self.packet_out(seconds(now), packet, &looked, is_home)
+        self.outgoing_front(now, packet, 0, is_home)
+    }
+
+    /// The same of a packet of which `front` has the headers, and up to `missing` bytes more lie elsewhere.
+    pub fn outgoing_front(&mut self, now: u64, front: &mut [u8], missing: usize, is_home: impl Fn(FlowId) -> bool) -> Verdict {
+        let looked = Looked { read: Packet::read(front, missing), number: None };
+        self.packet_out(seconds(now), front, &looked, is_home)
     }
 
     /// Translates the destination of a packet that has come by an external interface, its IP header in front. `now` as for [`Nat::outgoing`].
     pub fn incoming(&mut self, now: u64, packet: &mut [u8]) -> Verdict {
-        let looked = Looked { read: Packet::read(packet), number: None };
-        self.packet_in(seconds(now), packet, &looked)
+        self.incoming_front(now, packet, 0)
+    }
+
+    /// The same of a packet of which `front` has the headers, and up to `missing` bytes more lie elsewhere.
+    pub fn incoming_front(&mut self, now: u64, front: &mut [u8], missing: usize) -> Verdict {
+        let looked = Looked { read: Packet::read(front, missing), number: None };
+        self.packet_in(seconds(now), front, &looked)
     }
 
     /// The same as [`Nat::outgoing`] for each of these packets in their order; `done` is told of each by its place. With many sessions it costs half: what is
@@ -200,7 +216,7 @@ impl Nat {
         let mut all = [Looked { read: Err(Unfit::Malformed), number: None }; AHEAD];
         let mut hashes = [0; AHEAD];
         for ((looked, hash), packet) in all.iter_mut().zip(&mut hashes).zip(packets) {
-            looked.read = Packet::read(packet);
+            looked.read = Packet::read(packet, 0);
             let key = looked.parts().and_then(|parts| key(self, parts));
             *hash = key.map_or(0, |key| self.sessions.hash(&key));
         }

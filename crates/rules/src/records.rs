@@ -108,12 +108,6 @@ impl Records {
         self.states.len()
     }
 
-    /// Whether the flow of a packet has a state.
-    #[must_use]
-    pub fn has_state_of(&self, facts: &Facts, now: u64) -> bool {
-        self.peek(facts, now).is_some()
-    }
-
     /// States of flows that were not made because a bound was met; each such packet was dropped.
     #[must_use]
     pub fn states_refused(&self) -> u64 {
@@ -160,8 +154,9 @@ impl Records {
         self.states.find(facts, now)
     }
 
-    /// As [`Records::find`], and nothing changes.
-    pub(crate) fn peek(&self, facts: &Facts, now: u64) -> Option<RuleId> {
+    /// The rule that made the state of a packet's flow, if it has one. Nothing changes.
+    #[must_use]
+    pub fn state_of(&self, facts: &Facts, now: u64) -> Option<RuleId> {
         self.states.peek(facts, now)
     }
 

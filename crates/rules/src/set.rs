@@ -62,7 +62,13 @@ impl RuleSet {
     /// What the rules make of a packet and why, a line for each rule that it comes to. Nothing is counted or kept.
     #[must_use]
     pub fn trace(&self, facts: &Facts, now: u64, records: &Records) -> Vec<String> {
-        trace::lines(&self.order, facts, now, records)
+        self.trace_of(facts, records.state_of(facts, now))
+    }
+
+    /// The same where the records are not at hand: the state of its flow was made by that rule, if it has one ([`Records::state_of`]).
+    #[must_use]
+    pub fn trace_of(&self, facts: &Facts, state: Option<RuleId>) -> Vec<String> {
+        trace::lines(&self.order, facts, state)
     }
 
     /// Whether a rule asks if an end is this machine's (`me`, `me6`). If none does, [`Facts::source_is_ours`] and [`Facts::destination_is_ours`] may be anything.

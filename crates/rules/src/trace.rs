@@ -4,10 +4,10 @@ use crate::facts::{Facts, Transport};
 use crate::language::{Action, Clause, Literal, Test};
 use crate::matching::holds;
 use crate::order::Order;
-use crate::records::Records;
+use crate::verdict::RuleId;
 
-/// A line for each rule that the packet comes to, and one for the verdict.
-pub fn lines(order: &Order, facts: &Facts, now: u64, records: &Records) -> Vec<String> {
+/// A line for each rule that the packet comes to, and one for the verdict. `maker` made the state of its flow, if it has one.
+pub fn lines(order: &Order, facts: &Facts, maker: Option<RuleId>) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut at, mut has_asked) = (0, false);
     loop {
@@ -16,7 +16,7 @@ pub fn lines(order: &Order, facts: &Facts, now: u64, records: &Records) -> Vec<S
         let mut why = String::new();
         if order.asks_states(at) && !has_asked {
             has_asked = true;
-            acting = records.peek(facts, now).and_then(|id| order.index_of(id));
+            acting = maker.and_then(|id| order.index_of(id));
             why = match acting {
                 Some(maker) => format!("the flow has a state, which rule {} made", order.rules[maker].number),
                 None => "the flow has no state; ".to_owned(),

@@ -50,11 +50,13 @@ pub enum Drop {
     Judged,
     /// It was to be forwarded, and too many frames waited for the port that it was to leave by.
     Outgoing,
+    /// Its addresses were to be translated, and could not be: it is of no flow, of no kind that can be, or a bound was met.
+    Translation,
 }
 
 impl Drop {
     /// How many there are.
-    pub const COUNT: usize = 22;
+    pub const COUNT: usize = 23;
 }
 
 /// What was counted since the stack was made.
@@ -193,4 +195,4 @@ impl std::ops::DerefMut for Tally {
     }
 }
 
-const _: () = assert!(Drop::Outgoing as usize + 1 == Drop::COUNT, "each reason has its count");
+const _: () = assert!(Drop::Translation as usize + 1 == Drop::COUNT, "each reason has its count");

@@ -152,7 +152,11 @@ impl Net {
                         return beside.orders.put_back(Order::Routes(changes, to));
                     }
                 }
-                Order::Look(looker) => looker.look(&self.view(beside.placing.lane())),
+                Order::Look(looker) => {
+                    let now = self.now;
+                    self.translation.iter_mut().for_each(|translation| translation.expire(now));
+                    looker.look(&self.view(beside.placing.lane()));
+                }
                 Order::Noted(note) => beside.orders.note(note),
             }
         }
@@ -185,21 +189,35 @@ impl Net {
         &mut self.sockets
     }
 
-    /// What it takes to send, and the sockets.
-    fn outward<'a>(&'a mut self, beside: &'a mut Beside) -> (Outward<'a>, &'a mut Sockets) {
-        let Self { now, is_shared, interfaces, trunks, routes, pen, bounds, sockets, .. } = self;
+    /// What it takes to send, the sockets, and the translation.
+    fn outward<'a>(&'a mut self, beside: &'a mut Beside) -> (Outward<'a>, &'a mut Sockets, Option<&'a mut Translation>) {
+        let Self { now, is_shared, interfaces, trunks, routes, pen, bounds, sockets, translation, .. } = self;
         let Beside { tally, words, .. } = beside;
-        (Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words }, sockets)
+        let out = Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words };
+        (out, sockets, translation.as_mut())
     }
 
     /// All that a packet may meet.
     pub fn round<'a>(&'a mut self, beside: &'a mut Beside) -> Round<'a> {
         let Self {
-            now, is_shared, interfaces, trunks, routes, sockets, ports, fragments, tunnels, pen, bounds, forwarding, ..
+            now,
+            is_shared,
+            interfaces,
+            trunks,
+            routes,
+            sockets,
+            ports,
+            fragments,
+            tunnels,
+            pen,
+            bounds,
+            forwarding,
+            translation,
+            ..
         } = self;
         let Beside { placing, channels, tally, spare, words, .. } = beside;
         let out = Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words };
-        Round::new(out, sockets, ports, fragments, (tunnels, forwarding), (placing, channels, spare))
+        Round::new(out, sockets, ports, fragments, (tunnels, forwarding, translation.as_mut()), (placing, channels, spare))
     }
 
     /// Makes a socket at an address of ours, or one that reaches its peer by us.
@@ -233,7 +251,7 @@ impl Net {
         if beside.is_broken() {
             return Some(sending.end(Some(fault::BROKEN)));
         }
-        let (mut out, sockets) = self.outward(beside);
+        let (mut out, sockets, _) = self.outward(beside);
         match sockets.begin_send(socket, sending) {
             Ok(key) => udp::send_on(&mut out, sockets, key),
             Err(ended) => Some(ended),
@@ -246,7 +264,7 @@ impl Net {
         if blocked == 0 || beside.is_broken() {
             return;
         }
-        let (mut out, sockets) = self.outward(beside);
+        let (mut out, sockets, _) = self.outward(beside);
         for _ in 0..blocked {
             // reason: nobody else takes them off.
             let key = sockets.unblock().expect("as many wait as were counted");
@@ -281,14 +299,14 @@ impl Net {
         // What has something to do has not for this time any more, once it was done.
         for _ in 0..self.interfaces.len() {
             let Some(interface) = self.interfaces.next_due(now) else { break };
-            let (mut out, _) = self.outward(beside);
+            let (mut out, _, mut translation) = self.outward(beside);
             let mut lost = Vec::new();
             while let Some(ip) = out.interfaces[interface].neighbours_mut().next_due(now, &mut lost) {
                 out.ask(interface, ip);
             }
             out.tally.drop_many(Drop::Neighbour, lost.len() as u64);
             // Of a packet the first frame says whose it is.
-            Frame::packets(&lost).for_each(|packet| forwarding::tell_lost(&mut out, &packet[0]));
+            Frame::packets(&lost).for_each(|packet| forwarding::tell_lost(&mut out, translation.as_deref_mut(), &packet[0]));
             reports::answer_query(&mut out, interface);
             if let Some(said) = out.interfaces[interface].take_advertisement(now) {
                 out.advertise_router(interface, said);

@@ -36,6 +36,8 @@ pub(crate) struct Ip {
     pub tunnels: u8,
     /// It is for somebody else, and is forwarded.
     pub passes: bool,
+    /// Another lane has brought it, because the external port that it is for is this one's. Rules have seen it there.
+    pub is_brought: bool,
 }
 
 impl Ip {
@@ -50,7 +52,8 @@ impl Ip {
         let (head, is_part) = (walk.transport_at - walk.network_at, matches!(walk.transport, UpperLayer::Part(..)));
         let is_only_one = matches!(&walk.network, Network::V6(_, chain) if chain.fragment.is_some());
         let (length, was_cut) = (bytes.len() + missing, is_part || is_only_one);
-        Some(Self { source, destination, protocol, head, length, is_part, was_cut, is_good, tunnels: 0, passes: false })
+        let (tunnels, passes, is_brought) = (0, false, false);
+        Some(Self { source, destination, protocol, head, length, is_part, was_cut, is_good, tunnels, passes, is_brought })
     }
 
     /// Of a datagram that was put together, whose first frame begins with its header.

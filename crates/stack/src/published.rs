@@ -150,6 +150,7 @@ fn write_counts(to: &PacketsWriter<'_>, counts: &PacketCounts) {
         (C::ForwardSourceRoute, counts.of(Drop::SourceRoute)),
         (C::ForwardQueueFull, counts.of(Drop::Outgoing)),
         (C::PacketsRefused, counts.of(Drop::Judged)),
+        (C::NatRefused, counts.of(Drop::Translation)),
     ] {
         to.set(counter, value);
     }

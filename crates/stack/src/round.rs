@@ -6,7 +6,7 @@ use crate::beside::Heard;
 use crate::channels::{Channels, Sink};
 use crate::counts::Drop;
 use crate::discovery;
-use crate::forwarding::{self, Forwarding};
+use crate::forwarding::{Forwarding, Next, Passing};
 use crate::fragments::{Fragments, Taken, split};
 use crate::headers::{Found, Looker};
 use crate::icmp::{self, errors};
@@ -16,6 +16,7 @@ use crate::packet::{Ip, Packet, Spare};
 use crate::peers::Opened;
 use crate::placing::{Leaving, Placing};
 use crate::sockets::{Ports, Sockets};
+use crate::translation::Translation;
 use crate::tunnels::Tunnel;
 use crate::udp;
 use corelane_isr::dispatch::{Number, Run, Step};
@@ -34,6 +35,7 @@ pub(crate) struct Round<'a> {
     fragments: &'a mut Fragments,
     tunnels: &'a Opened,
     forwarding: &'a mut Forwarding,
+    translation: Option<&'a mut Translation>,
     placing: &'a mut Placing,
     channels: &'a mut Channels,
     spare: &'a mut Spare,
@@ -47,10 +49,10 @@ impl<'a> Round<'a> {
         sockets: &'a mut Sockets,
         ports: &'a Ports,
         fragments: &'a mut Fragments,
-        (tunnels, forwarding): (&'a Opened, &'a mut Forwarding),
+        (tunnels, forwarding, translation): (&'a Opened, &'a mut Forwarding, Option<&'a mut Translation>),
         (placing, channels, spare): (&'a mut Placing, &'a mut Channels, &'a mut Spare),
     ) -> Self {
-        Self { out, sockets, ports, fragments, tunnels, forwarding, placing, channels, spare, is_own_word: false }
+        Self { out, sockets, ports, fragments, tunnels, forwarding, translation, placing, channels, spare, is_own_word: false }
     }
 
     /// A frame of a port's: a packet, or the next part of one. Its tags say at which interface, once they are looked at; until then it is at that without tags.
@@ -80,7 +82,10 @@ impl<'a> Round<'a> {
             Heard::Stray(packet) => {
                 // reason: only a transport's packets are strays.
                 let ip = packet.ip.expect("a stray has its headers looked at");
-                self.transport(packet, ip);
+                match ip.is_brought {
+                    true => self.gateway(packet, ip),
+                    false => self.transport(packet, ip),
+                }
             }
             Heard::Neighbour(word) => discovery::learn(&mut self.out, word),
             Heard::Way(told) => icmp::learn_way(&mut self.out, self.sockets, told),
@@ -166,7 +171,7 @@ impl<'a> Round<'a> {
                 discovery::arp(&mut self.out, packet.interface, &packet.first);
                 self.spare.put(packet);
             }
-            (Number::IP | Number::IP6, Some(ip)) if ip.is_part && !ip.passes => self.fragment(packet, ip),
+            (Number::IP | Number::IP6, Some(ip)) if ip.is_part && self.wants_whole(&ip) => self.fragment(packet, ip),
             (_, Some(ip)) if self.forwarding.is_on() => self.gateway(packet, ip),
             (_, Some(ip)) => self.transport(packet, ip),
             (_, None) => unreachable!("an IP packet has its header looked at before it is placed"),
@@ -290,19 +295,24 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// What a gateway does first: a packet that is for somebody else goes on to him, and one for us is judged.
+    /// Whether a fragment waits for the others: it is for us, or is to be translated.
+    fn wants_whole(&self, ip: &Ip) -> bool {
+        !ip.passes || self.translation.as_ref().is_some_and(|translation| translation.wants_whole(self.out.routes, ip))
+    }
+
+    /// What a gateway does first: a packet is judged and translated, and goes on to who it is for.
     fn gateway(&mut self, mut packet: Packet, ip: Ip) {
         self.out.at = packet.interface;
-        if !ip.passes {
-            return match forwarding::judge_in(&mut self.out, self.forwarding, &packet, &ip) {
-                Ok(_) => self.transport(packet, ip),
-                Err(why) => self.drop(why, packet),
-            };
+        if ip.passes {
+            self.placing.note_run(&packet, self.fragments.have_come());
         }
-        self.placing.note_run(&packet, self.fragments.have_come());
-        let Self { out, forwarding, placing, .. } = self;
-        match forwarding::pass(out, forwarding, &mut packet, &ip, |packet| placing.hash_of(packet, &ip)) {
-            Ok(()) => self.spare.put(packet),
+        let Self { out, forwarding, translation, placing, sockets, is_own_word, .. } = self;
+        let (translation, is_own_word) = (translation.as_deref_mut(), *is_own_word);
+        let next = Passing { out, own: forwarding, translation, placing, sockets, is_own_word }.come(&mut packet, &ip);
+        match next {
+            Ok(Next::Left) => self.spare.put(packet),
+            Ok(Next::Ours) => self.transport(packet, ip),
+            Ok(Next::Elsewhere(to)) => self.placing.leave(Leaving { to, number: None, packet }),
             Err(why) => self.drop(why, packet),
         }
     }

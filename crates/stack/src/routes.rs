@@ -93,6 +93,16 @@ impl Routes {
         self.lead(destination, bits, ways).map(|()| true)
     }
 
+    /// Whether a route could be added; false if its network is one of ours, which is reached without a router.
+    ///
+    /// # Errors
+    /// As for [`Routes::add`], but for bounds.
+    pub fn could_lead(&self, route: &Route) -> Result<bool, Error> {
+        self.way_by(route)?;
+        let is_near = |number| matches!(self.reaches.get(number), Reach::Near { .. });
+        Ok(!self.prefixes.get(route.destination, route.bits).is_some_and(is_near))
+    }
+
     /// No way by that router leads to exactly that network any more. Says whether one did.
     pub fn delete(&mut self, destination: IpAddr, bits: u8, router: IpAddr) -> bool {
         let Some(number) = self.prefixes.get(destination, bits) else { return false };

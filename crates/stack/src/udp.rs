@@ -151,6 +151,7 @@ fn datagram<'a>(
         is_good: true,
         tunnels: 0,
         passes: false,
+        is_brought: false,
     };
     let pseudo = ip.addresses().pseudo(IpProtocol::UDP, length).unwrap_or_default();
     draft.patch(6, pseudo.plus(draft.sum).checksum_of_udp());

@@ -3,8 +3,10 @@
 use crate::forwarding::{Forwarding, Traffic};
 use crate::interfaces::Interfaces;
 use crate::routes::Routes;
+use crate::settings::{Error, Route};
 use crate::translation::Translation;
 use corelane_rules::{Records, RuleSet};
+use corelane_wire::packet::ethernet::Mac;
 use std::fmt::Debug;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -68,6 +70,20 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn way(&self, to: IpAddr) -> Option<(usize, IpAddr)> {
         self.routes.way(to).map(|way| (way.interface, way.hop))
+    }
+
+    /// Whether a route could be added; false if its network is one of the stack's own, which is reached without a router. Bounds are not looked at.
+    ///
+    /// # Errors
+    /// As for [`Stack::add_route`](crate::Stack::add_route).
+    pub fn could_lead(&self, route: &Route) -> Result<bool, Error> {
+        self.routes.could_lead(route)
+    }
+
+    /// What is known of a neighbour at an interface: the state of RFC 4861, section 7.3.2, in its word, and its link address as far as it is known.
+    #[must_use]
+    pub fn neighbour(&self, interface: usize, ip: IpAddr) -> Option<(&'static str, Option<Mac>)> {
+        self.interfaces.iter().nth(interface)?.neighbours().known(ip)
     }
 
     /// Whether an address is the stack's own.

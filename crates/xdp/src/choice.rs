@@ -12,6 +12,7 @@ use corelane_rss::{FlowHasher, Table};
 use corelane_seam::{FRAMES_MAX, FrameMemory, Port};
 use corelane_select::QueueSelector;
 use std::fmt;
+use std::net::IpAddr;
 
 /// One queue of an interface, of whatever kind: it can go to its lane's thread.
 #[derive(Debug)]
@@ -137,7 +138,12 @@ pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, 
         Err(why) if may_do_without(&why) => {
             let mut opened = packet::open(interface, queues)?;
             packet::take_addresses(&mut opened, ours)?;
-            let addresses = if let Ours::Addresses(addresses) = ours { &addresses[..] } else { &[] };
+            let all = [IpAddr::from([0; 4]), IpAddr::from([0_u16; 8])];
+            let addresses = match ours {
+                Ours::Addresses(addresses) => &addresses[..],
+                Ours::All => &all,
+                Ours::Ports(_) => &[],
+            };
             let forwards = kernel::forwards(interface, addresses);
             let forwards = forwards.map(|family| Loss::Forwarding { name: interface.into(), family });
             let lost = [Loss::Xdp(why)].into_iter().chain(forwards).collect();

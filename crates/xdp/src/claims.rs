@@ -17,13 +17,16 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Claims the addresses that are ours; of those who leave addresses to the kernel, none.
+    /// Claims the addresses that are ours; of those who have every packet, the interface; of those who leave addresses to the kernel, nothing.
     ///
     /// # Errors
-    /// [`Error::AddressServed`] if another process has one, and what else [`Error::of`] has.
+    /// [`Error::AddressServed`] and [`Error::InterfaceServed`] if another process has one, and what else [`Error::of`] has.
     pub fn take(interface: &Interface, ours: &Ours) -> Result<Self, Error> {
-        let addresses = if let Ours::Addresses(addresses) = ours { &addresses[..] } else { &[] };
-        let names = addresses.iter().map(|address| claim(interface, *address)).collect::<Result<_, _>>()?;
+        let names = match ours {
+            Ours::Addresses(addresses) => addresses.iter().map(|address| claim(interface, *address)).collect::<Result<_, _>>()?,
+            Ours::All => vec![claim_all(interface)?],
+            Ours::Ports(_) => Vec::new(),
+        };
         Ok(Self { _names: names })
     }
 }
@@ -31,6 +34,11 @@ impl Claims {
 fn claim(interface: &Interface, address: IpAddr) -> Result<UnixDatagram, Error> {
     let name = format!("corelane/packet/{}/{address}", interface.link.interface);
     bind(name, &interface.name, || Error::AddressServed { address, name: interface.name.clone() })
+}
+
+fn claim_all(interface: &Interface) -> Result<UnixDatagram, Error> {
+    let name = format!("corelane/packets/{}", interface.link.interface);
+    bind(name, &interface.name, || Error::InterfaceServed { name: interface.name.clone() })
 }
 
 /// Claims the receiving of the interface of this number and name, as long as this lives.
@@ -66,5 +74,9 @@ mod tests {
         Claims::take(&elsewhere, &ours(&[1, 2])).unwrap();
         drop(first);
         Claims::take(&interface, &ours(&[3, 2])).unwrap();
+        let all = Claims::take(&interface, &Ours::All).unwrap();
+        assert_eq!(Claims::take(&interface, &Ours::All).unwrap_err(), Error::InterfaceServed { name: "lo".into() });
+        drop(all);
+        Claims::take(&interface, &Ours::All).unwrap();
     }
 }

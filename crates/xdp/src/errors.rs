@@ -98,6 +98,11 @@ pub enum Error {
         /// The interface.
         name: Box<str>,
     },
+    /// Another process has all packets of this interface, and would answer them as well.
+    InterfaceServed {
+        /// The interface.
+        name: Box<str>,
+    },
     /// The kernel or the interface lacks what the port needs.
     Absent {
         /// What.
@@ -182,9 +187,11 @@ impl Error {
             Self::NoInterface { .. } | Self::NoQueue { .. } | Self::NoSendQueue { .. } | Self::QueuesUnserved { .. } => {
                 Fault { reason: Reason::NoInterface, number: libc::ENODEV }
             }
-            Self::Busy { .. } | Self::ProgramThere { .. } | Self::AddressServed { .. } | Self::Governed { .. } => {
-                Fault { reason: Reason::Busy, number: libc::EBUSY }
-            }
+            Self::Busy { .. }
+            | Self::ProgramThere { .. }
+            | Self::AddressServed { .. }
+            | Self::InterfaceServed { .. }
+            | Self::Governed { .. } => Fault { reason: Reason::Busy, number: libc::EBUSY },
             Self::LockedMemory { .. } => Fault { reason: Reason::NoMemory, number: libc::ENOMEM },
             Self::Absent { .. } | Self::NoNapi { .. } => Fault::of(Reason::Unsupported),
             Self::Down { .. } => Fault { reason: Reason::Down, number: libc::ENETDOWN },
@@ -271,6 +278,10 @@ impl fmt::Display for Error {
             Self::AddressServed { address, name } => write!(
                 f,
                 "another process serves {address} at {name}, and both would answer: end that one (`corelane stat` shows it), or give another address"
+            ),
+            Self::InterfaceServed { name } => write!(
+                f,
+                "another process has all packets of {name}, and both would answer them: end that one (`corelane stat` shows it), or use another interface"
             ),
             Self::Absent { what, remedy } => write!(f, "there is no {what} here: {remedy}"),
             Self::Range { what, got, most } => write!(f, "{what} must be 1 to {most}, not {got}: change the setting"),

@@ -33,6 +33,9 @@ pub static ENTRY: Entry = Entry::of_file(
     }),
 );
 
+#[cfg(test)]
+mod tests;
+
 /// Reads a gateway, and the file of its rules if it names one.
 ///
 /// # Errors

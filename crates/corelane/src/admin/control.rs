@@ -161,12 +161,9 @@ pub(crate) fn is_of_packets(request: &str) -> bool {
     request.split(' ').next() == Some(PACKETS)
 }
 
-/// What each request of a gateway begins with.
-pub(crate) const GATEWAY: &str = "gateway";
-
 /// Whether a request is for the gateway.
 pub(crate) fn is_of_gateway(request: &str) -> bool {
-    request.split(' ').next() == Some(GATEWAY)
+    request.split(' ').next() == Some(control_client::GATEWAY)
 }
 
 /// Whether a request changes something, rather than asks.

@@ -16,6 +16,20 @@ pub const SUFFIX: &str = "control";
 /// Bytes of a request or an answer, with the end of its line: room for a table of 1,024 buckets.
 pub const LINE_BYTES_MAX: usize = 16 << 10;
 
+/// The word that a request of a gateway begins with.
+pub(crate) const GATEWAY: &str = "gateway";
+
+/// Bytes of such a request, or of its answer: room for 10,000 routes, which are changed all or none.
+pub const GATEWAY_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that this request may have, and its answer. What it begins with is enough to tell.
+pub fn bytes_max(request: &[u8]) -> usize {
+    match request.strip_prefix(GATEWAY.as_bytes()) {
+        Some([b' ', ..]) => GATEWAY_BYTES_MAX,
+        _ => LINE_BYTES_MAX,
+    }
+}
+
 /// Why a socket could not be made, or gave no answer.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -50,6 +64,8 @@ pub enum ControlError {
     Request {
         /// Its bytes.
         got_bytes: usize,
+        /// Bytes that it may have.
+        most_bytes: usize,
     },
     /// The caller: the process does not do what was asked; these are its words.
     Refused {
@@ -75,12 +91,8 @@ impl fmt::Display for ControlError {
                     "{got_bytes} bytes and no answer at the control socket {path}: has the process ended, or is it of another version?"
                 )
             }
-            Self::Request { got_bytes } => {
-                write!(
-                    f,
-                    "a request is one line of at most {} bytes, and this has {got_bytes}: ask for less at once",
-                    LINE_BYTES_MAX - 1
-                )
+            Self::Request { got_bytes, most_bytes } => {
+                write!(f, "a request is one line of at most {most_bytes} bytes, and this has {got_bytes}: ask for less at once")
             }
             Self::Refused { why } => f.write_str(why),
         }
@@ -102,8 +114,9 @@ impl std::error::Error for ControlError {
 /// Every [`ControlError`].
 pub fn ask(page: &Path, request: &str, patience: Duration) -> Result<String, ControlError> {
     let path = page.with_extension(SUFFIX);
-    if request.len() >= LINE_BYTES_MAX || request.contains('\n') {
-        return Err(ControlError::Request { got_bytes: request.len() });
+    let most = bytes_max(request.as_bytes());
+    if request.len() >= most || request.contains('\n') {
+        return Err(ControlError::Request { got_bytes: request.len(), most_bytes: most - 1 });
     }
     let deadline = Instant::now() + patience;
     let answer = exchange(&path, request, deadline).map_err(|source| match source.kind() {
@@ -122,11 +135,12 @@ pub fn ask(page: &Path, request: &str, patience: Duration) -> Result<String, Con
 
 /// The bytes of the answer, up to the end of the first line, of the stream, or of what an answer may have.
 fn exchange(path: &Path, request: &str, deadline: Instant) -> io::Result<Vec<u8>> {
+    let most = bytes_max(request.as_bytes());
     let mut stream = connect(path, left(deadline)?)?;
     stream.write_all(format!("{request}\n").as_bytes())?;
     let mut answer = Vec::new();
     let mut bytes = [0; 4096];
-    while answer.last() != Some(&b'\n') && answer.len() < LINE_BYTES_MAX {
+    while answer.last() != Some(&b'\n') && answer.len() < most {
         stream.set_read_timeout(Some(left(deadline)?))?;
         match stream.read(&mut bytes)? {
             0 => break,

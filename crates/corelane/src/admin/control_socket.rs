@@ -4,9 +4,11 @@
 //! other. So a client that stops in the middle holds nobody up: it is dropped after [`PATIENCE`], and before that if so many others come that
 //! there is no room for it.
 //!
+//! All requests together are bounded: [`CLIENTS_MAX`] times [`LINE_BYTES_MAX`], and [`LARGE_MAX`] of a gateway may be larger. Of others no more is read until one is done.
+//!
 //! Source: unix(7).
 
-use crate::admin::control_client::{ControlError, LINE_BYTES_MAX, SUFFIX, connect, short};
+use crate::admin::control_client::{ControlError, LINE_BYTES_MAX, SUFFIX, bytes_max, connect, short};
 use corelane_os::page::SUFFIX_UNPUBLISHED;
 use corelane_os::{local, sockets};
 use std::ffi::OsStr;
@@ -26,6 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Clients that are served side by side. Where all of them are silent, one more takes the place of the one that has been so for longest.
 const CLIENTS_MAX: usize = 64;
+
+/// Requests of more than [`LINE_BYTES_MAX`] bytes that are read or carried out at a time.
+const LARGE_MAX: usize = 4;
 
 /// Connections that wait to be accepted: who asks once waits behind so many of those who ask without end.
 const QUEUED_MAX: u16 = 16;
@@ -150,6 +155,8 @@ struct Clients {
     threads: usize,
     /// Those whose request has not come, the one that has been silent for longest first.
     silent: Vec<Arc<UnixStream>>,
+    /// Those whose request is large.
+    large: usize,
     is_closed: bool,
 }
 
@@ -158,6 +165,7 @@ impl Clients {
     fn assert_bounded(&self) {
         assert!(self.threads <= CLIENTS_MAX, "{} clients are served side by side", self.threads);
         assert!(self.silent.len() <= self.threads, "{} are silent of {} clients", self.silent.len(), self.threads);
+        assert!(self.large <= LARGE_MAX.min(self.threads), "{} requests are large of {} clients", self.large, self.threads);
     }
 
     /// Has the first one end where all are silent. What has arrived and was not read yet is no silence.
@@ -231,6 +239,49 @@ impl Server {
     }
 }
 
+/// Room for a large request, until it is carried out.
+struct Room(Arc<Server>);
+
+impl Room {
+    /// Waits for it; none by the deadline, or if the socket is closed.
+    fn wait(server: &Arc<Server>, deadline: Instant) -> Option<Self> {
+        let mut clients = server.lock();
+        while clients.large == LARGE_MAX {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if clients.is_closed || left.is_zero() {
+                return None;
+            }
+            clients = server.changed.wait_timeout(clients, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        clients.large += 1;
+        clients.assert_bounded();
+        Some(Self(server.clone()))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut clients = self.0.lock();
+        assert!(clients.large > 0, "room is left that was taken");
+        clients.large -= 1;
+        drop(clients);
+        self.0.changed.notify_all();
+    }
+}
+
+/// What came of a client's request, as far as it is to be looked at.
+struct Asked {
+    line: Vec<u8>,
+    /// What a large one takes; it is refused where it got none.
+    room: Option<Room>,
+}
+
+impl Asked {
+    fn is_large(&self) -> bool {
+        self.line.len() >= LINE_BYTES_MAX && bytes_max(&self.line) > LINE_BYTES_MAX
+    }
+}
+
 /// A connection: first its request comes, then its answer goes.
 struct Client {
     server: Arc<Server>,
@@ -239,23 +290,27 @@ struct Client {
 
 impl Client {
     fn serve(&self, deadline: Instant) {
-        let Some(line) = self.request(deadline) else { return };
-        if let Some(asked) = line.strip_prefix(TAKE_OVER) {
-            return (self.server.take_over)(&self.stream, String::from_utf8_lossy(asked).trim_end());
+        let Some(asked) = self.request(deadline) else { return };
+        if let Some(taking) = asked.line.strip_prefix(TAKE_OVER) {
+            return (self.server.take_over)(&self.stream, String::from_utf8_lossy(taking).trim_end());
         }
         // What an earlier request may have left behind by a panic is as good as what any other error leaves.
         let mut answer = self.server.answer.lock().unwrap_or_else(PoisonError::into_inner);
         if self.server.lock().is_closed {
             return;
         }
-        let answered = written(respond(&line, &mut **answer));
-        drop(answer);
+        let said = match asked.is_large() && asked.room.is_none() {
+            true => Err(format!("{LARGE_MAX} large requests are under way: ask again")),
+            false => respond(&asked.line, &mut **answer),
+        };
+        let answered = written(said, bytes_max(&asked.line));
+        drop((asked, answer));
         self.give(&answered);
     }
 
-    /// The request, as far as it is to be looked at; none from a client that is late, has gone, or had to make room.
-    fn request(&self, deadline: Instant) -> Option<Vec<u8>> {
-        let mut request = Vec::new();
+    /// The request; none from a client that is late, has gone, or had to make room.
+    fn request(&self, mut deadline: Instant) -> Option<Asked> {
+        let mut asked = Asked { line: Vec::new(), room: None };
         let mut bytes = [0; 4096];
         loop {
             // What has come already is taken however late it is, so this is never zero.
@@ -265,15 +320,20 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 read => read.ok()?,
             };
-            request.extend_from_slice(&bytes[..length]);
-            if length == 0 {
-                return (self.note_asked() && !request.is_empty()).then_some(request);
+            let end = bytes[..length].iter().position(|byte| *byte == b'\n');
+            asked.line.extend_from_slice(&bytes[..end.map_or(length, |end| end + 1)]);
+            if asked.is_large() && asked.room.is_none() {
+                asked.room = Room::wait(&self.server, deadline);
+                // The wait was none of its own.
+                deadline = Instant::now() + self.server.patience;
             }
-            let end = request.iter().position(|byte| *byte == b'\n');
-            if end.is_some() || request.len() >= LINE_BYTES_MAX {
-                request.truncate(end.map_or(request.len(), |end| end + 1));
+            let is_refused = asked.is_large() && asked.room.is_none();
+            if length == 0 {
+                return (self.note_asked() && !asked.line.is_empty()).then_some(asked);
+            }
+            if end.is_some() || is_refused || asked.line.len() >= bytes_max(&asked.line) {
                 self.note_asked();
-                return Some(request);
+                return Some(asked);
             }
             if Instant::now() >= deadline {
                 return None;
@@ -320,8 +380,9 @@ impl Drop for Client {
 }
 
 fn respond(line: &[u8], answer: &mut Answer) -> Result<String, String> {
-    if line.len() > LINE_BYTES_MAX || (line.len() == LINE_BYTES_MAX && !line.ends_with(b"\n")) {
-        return Err(format!("a request has at most {} bytes: ask for less at once", LINE_BYTES_MAX - 1));
+    let most = bytes_max(line);
+    if line.len() > most || (line.len() == most && !line.ends_with(b"\n")) {
+        return Err(format!("a request has at most {} bytes: ask for less at once", most - 1));
     }
     let Some(line) = line.strip_suffix(b"\n") else {
         return Err("the request ends before its line does: end it with a newline".to_string());
@@ -330,21 +391,21 @@ fn respond(line: &[u8], answer: &mut Answer) -> Result<String, String> {
     answer(line)
 }
 
-/// The line of an answer. What would break it is cut.
-fn written(answer: Result<String, String>) -> Vec<u8> {
+/// The line of an answer, of at most so many bytes. What would break it is cut.
+fn written(answer: Result<String, String>, most: usize) -> Vec<u8> {
     let (word, mut words) = match answer {
         Ok(words) => ("ok", words),
         Err(why) => ("error", why),
     };
     words = words.replace('\n', "; ");
-    words.truncate(words.floor_char_boundary(LINE_BYTES_MAX - "error \n".len()));
+    words.truncate(words.floor_char_boundary(most - "error \n".len()));
     format!("{word} {words}\n").into_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::control_client::ask;
+    use crate::admin::control_client::{GATEWAY_BYTES_MAX, ask};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
     use tempfile::TempDir;
@@ -434,7 +495,7 @@ mod tests {
         let Err(ControlError::Refused { why }) = ask(&page, "no", LONG) else { panic!("it does not refuse") };
         assert_eq!(why, "it is not to be; as you know");
         assert_eq!(ask(&page, "", LONG).unwrap(), "3 ");
-        assert!(matches!(ask(&page, "two\nlines", LONG), Err(ControlError::Request { got_bytes: 9 })));
+        assert!(matches!(ask(&page, "two\nlines", LONG), Err(ControlError::Request { got_bytes: 9, .. })));
         assert_eq!(scratch.names(), ["1.control"]);
         drop(socket);
         assert!(scratch.names().is_empty());
@@ -576,6 +637,67 @@ mod tests {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Relaxed);
         }
+    }
+
+    #[test]
+    fn a_gateways_requests_may_be_large_and_no_others() {
+        let scratch = Scratch::new();
+        let page = scratch.page("1");
+        let socket = open(&page, echo).unwrap();
+        let (small, large) = ("a".repeat(LINE_BYTES_MAX - 1), "b".repeat(GATEWAY_BYTES_MAX - 1 - "gateway ".len()));
+        let (small, large) = ([small], [format!("gateway {large}"), format!("gateway {}", &large[..LINE_BYTES_MAX + 9])]);
+        for fits in small.iter().chain(&large) {
+            // The word in front of an answer takes its part of the longest.
+            let told = ask(&page, fits, LONG).unwrap();
+            assert!(fits.starts_with(&told) && told.len() + "error \n".len() > fits.len(), "{} of {}", told.len(), fits.len());
+        }
+        for (long, most) in [(format!("{}a", small[0]), LINE_BYTES_MAX), (format!("{}b", large[0]), GATEWAY_BYTES_MAX)] {
+            let refused = ask(&page, &long, LONG);
+            assert!(matches!(refused, Err(ControlError::Request { most_bytes, .. }) if most_bytes == most - 1), "{refused:?}");
+            let said = answer(sent(&socket, format!("{long}\n").as_bytes()));
+            assert_eq!(said, format!("error a request has at most {} bytes: ask for less at once\n", most - 1));
+        }
+        let said = answer(sent(&socket, "gateways ".repeat(LINE_BYTES_MAX).as_bytes()));
+        assert!(said.starts_with("error a request has at most 16383 bytes"), "{said}");
+    }
+
+    /// Some of them stop in the middle, others never end.
+    #[test]
+    fn large_requests_are_bounded_together_and_others_are_answered_meanwhile() {
+        let scratch = Scratch::new();
+        let page = scratch.page("1");
+        let socket = open_for(&page, Duration::from_secs(3), echo).unwrap();
+        let begun = format!("gateway {}", "c".repeat(2 * LINE_BYTES_MAX));
+        let stuck: Vec<UnixStream> = (0..LARGE_MAX).map(|_| sent(&socket, begun.as_bytes())).collect();
+        let all_large = || socket.server.lock().large == LARGE_MAX;
+        while !all_large() {
+            sleep(Duration::from_millis(1));
+        }
+        let waits = sent(&socket, format!("{begun}\n").as_bytes());
+        assert_eq!(ask(&page, "gateway small", LONG).unwrap(), "gateway small");
+        assert!(all_large());
+        // The first that goes leaves its room.
+        let mut stuck = stuck.into_iter();
+        drop(stuck.next());
+        assert_eq!(answer(waits), format!("ok {begun}\n"));
+        for stream in stuck {
+            assert_eq!(answer(stream), "", "it is late");
+        }
+        assert_eq!(socket.server.lock().large, 0);
+    }
+
+    #[test]
+    fn a_large_request_that_finds_no_room_is_told_so() {
+        let scratch = Scratch::new();
+        let page = scratch.page("1");
+        let socket = open_for(&page, Duration::from_millis(50), echo).unwrap();
+        // Of four clients that are not there.
+        socket.server.lock().threads += LARGE_MAX;
+        let rooms: Vec<Room> = (0..LARGE_MAX).map(|_| Room::wait(&socket.server, Instant::now() + LONG).unwrap()).collect();
+        let said = answer(sent(&socket, format!("gateway {}\n", "d".repeat(LINE_BYTES_MAX)).as_bytes()));
+        assert_eq!(said, "error 4 large requests are under way: ask again\n");
+        drop(rooms);
+        socket.server.lock().threads -= LARGE_MAX;
     }
 
     /// Some ask as fast as they can and read no answer, others say more than a request may be.

@@ -37,6 +37,11 @@ impl ReadFile {
         Ok(Self { path: path.to_owned(), text })
     }
 
+    /// One that says this, wherever it came from: `path` is for errors, and for files beside it.
+    pub fn of_text(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), text: text.into() }
+    }
+
     /// Reads one that this one names, from where this one lies.
     ///
     /// # Errors

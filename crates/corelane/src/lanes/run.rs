@@ -4,13 +4,14 @@ use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::asked::{self, ControlSocket};
 use crate::lanes::beside::{Beside, Opened};
-use crate::lanes::builder::{Declared, Lanes, Served};
-use crate::lanes::claims::{claim_places, refused_at};
+use crate::lanes::builder::{Declared, Lanes};
+use crate::lanes::claims::claim_places;
 use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter};
-use crate::lanes::frames::{self, Homeward, LaneFrames, Packets, Placing};
+use crate::lanes::frames::{self, LaneFrames, Placing};
 use crate::lanes::handed;
+use crate::lanes::lane_start::LaneStart;
 use crate::lanes::live::LiveLimits;
 use crate::lanes::live_gateway::{self, LiveGateway};
 use crate::lanes::moves::Moves;
@@ -23,20 +24,17 @@ use crate::lanes::plan;
 use crate::lanes::receiving::{self, UserFraction};
 use crate::lanes::stalls::Stalls;
 use crate::lanes::take_over::{Giver, Passage, Taken};
-use crate::lanes::unbroken::unbroken;
 use crate::lanes::url::Url;
 use corelane_drivers::{Crossing, EpollDriver, EventBell, Probes, UringDriver};
-use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Order, Report, Tell, Works};
+use corelane_lane::{Control, Ear, LaneSettings, Order, Tell};
 use corelane_os::claim::claim;
-use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
+use corelane_os::report;
+use corelane_os::runner::{LaneThread, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
-use corelane_os::{passing, report, sockets};
-use corelane_rss::Transport;
-use corelane_seam::parcel::AbroadLimits;
-use corelane_seam::{Address, Arena, Driver, Reason, Record, Tuning, Unix};
+use corelane_seam::{Address, Reason, Record, Tuning, Unix};
 use corelane_steer::{Server, Steered, Topology};
-use corelane_svc::{Exchange, Services, Sharing, Steer};
-use corelane_watch::{ConnectionRows, Declaration, LaneRow, PacketsRow, Page, Reader, ServiceRow};
+use corelane_svc::{Exchange, Sharing, Steer};
+use corelane_watch::{Declaration, Page, Reader};
 use std::any::Any;
 use std::cell::Cell;
 use std::io;
@@ -90,40 +88,6 @@ pub struct Running {
     others: Others,
     /// What services count of their own.
     counted: Vec<(String, &'static [Declaration])>,
-}
-
-/// Everything that one lane's thread is given.
-struct LaneStart {
-    lane: usize,
-    cpu: Option<usize>,
-    control: Arc<Control>,
-    steered: Arc<Steered>,
-    exchange: Exchange,
-    ear: Ear<Steer>,
-    row: LaneRow,
-    rows: Vec<ServiceRow>,
-    packets: PacketsRow,
-    connections: ConnectionRows,
-    served: Vec<Served>,
-    places: Vec<Place>,
-    settings: LaneSettings,
-    tuning: Tuning,
-    parcels: AbroadLimits,
-    connections_max: u32,
-    /// Descriptors that the process may have open, in each table.
-    descriptors: u64,
-    sharing: Sharing,
-    own_descriptors: bool,
-    bell: Arc<EventBell>,
-    crossing: Arc<Crossing>,
-    /// Its port, if lanes have the frames of an interface.
-    frames: Option<LaneFrames>,
-    /// The sockets that another process has handed over, of all lanes, by their numbers in the process's table.
-    given: Vec<(usize, Address, i32)>,
-    /// Its own of them.
-    own: Vec<(Address, OwnedFd)>,
-    /// Listeners that are no lane's, by their numbers in the process's table.
-    foreign: Vec<i32>,
 }
 
 /// Whether the URL's first address can be listened on now; false for a Unix socket's.
@@ -642,154 +606,9 @@ fn opened<'a>(lanes: &'a Lanes, entry: &str, place: &'a Place) -> Option<Opened<
     (*name == entry).then_some(Opened { place, chosen })
 }
 
-/// Makes a lane's driver on its thread, in its descriptor table.
-type MakeDriver<D> = fn(Arena, Tuning, Arc<EventBell>, Arc<Crossing>) -> Result<D, corelane_drivers::Error>;
-
-impl LaneStart {
-    /// The life of a lane's thread. The error is the panic that ended it.
-    fn run<D: Driver>(mut self, lives: &Lives, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
-        let number = self.lane;
-        // Every lane has its descriptor table before any listens: a table is a copy of another.
-        let Some((driver, arena)) = lives.at_gate(number, 1, self.make_driver(pinned, make)) else { return Ok(()) };
-        match self.frames.take() {
-            None => self.live(lives, |start| start.into_lane(driver, arena, None)),
-            Some(frames) => self.live(lives, |start| {
-                let (stack, packets, homeward) = frames.put_on(driver, &arena, start.tuning)?;
-                start.into_lane(stack, arena, Some((packets, homeward)))
-            }),
-        }
-    }
-
-    /// The life of a lane from when it is built on.
-    fn live<D: Driver>(self, lives: &Lives, build: impl FnOnce(Self) -> Result<Lane<D>, Error>) -> Result<(), String> {
-        let number = self.lane;
-        // The user's own code builds the services; its panic is the user's.
-        let built = unbroken(|| build(self)).unwrap_or(Err(Error::Build { lane: number }));
-        let Some(mut lane) = lives.at_gate(number, 2, built) else { return Ok(()) };
-        let lived = unbroken(|| lane.run());
-        // By itself: a panic while another unwinds would end the process without a word.
-        let ended = unbroken(|| drop(lane));
-        lived.and(ended)
-    }
-
-    fn make_driver<D: Driver>(&mut self, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(D, Arena), Error> {
-        pinned.map_err(|error| Error::System { what: "binding a lane to its CPU (sched_setaffinity)", error })?;
-        if self.own_descriptors
-            && let Err(error) = own_descriptors()
-        {
-            let lane = self.lane;
-            let words = format_args!("no descriptor table of its own ({error}): it shares the limit with the others");
-            report::line(Degraded::SharedDescriptors.note(words).of_lane(lane));
-            self.own_descriptors = false;
-        }
-        self.take_given()?;
-        if !self.own_descriptors {
-            self.descriptors /= self.control.lanes() as u64;
-        }
-        let arena = Arena::new(self.settings.memory_bytes)?;
-        let made = make(arena.clone(), self.tuning, self.bell.clone(), self.crossing.clone());
-        let driver = made.map_err(|error| Error::Driver(error.to_string()))?;
-        Ok((driver, arena))
-    }
-
-    /// Takes its own of the sockets that were handed over; the copies of all in its own table go, so that a socket that it closes is closed.
-    fn take_given(&mut self) -> Result<(), Error> {
-        if self.own_descriptors {
-            self.foreign.drain(..).for_each(passing::close_copy);
-        }
-        for (lane, address, number) in std::mem::take(&mut self.given) {
-            assert!(lane < self.control.lanes(), "there are as many lanes as there were sockets for");
-            if lane == self.lane {
-                let own = sockets::duplicate(number);
-                let own = own.map_err(|fault| Error::Listen { url: address.to_string(), fault, holder: None })?;
-                self.own.push((address, own));
-            }
-            if self.own_descriptors {
-                passing::close_copy(number);
-            }
-        }
-        Ok(())
-    }
-
-    fn into_lane<D: Driver>(
-        mut self,
-        mut driver: D,
-        arena: Arena,
-        beside: Option<(Packets, Homeward)>,
-    ) -> Result<Lane<D>, Error> {
-        let mut services = Services::new(self.connections_max);
-        services.descriptors(self.descriptors);
-        services.set_exchange(self.lane, self.exchange);
-        services.set_ear(self.ear);
-        services.set_connection_rows(self.connections);
-        self.steered.equip(&mut services, self.lane, self.cpu);
-        assert!(self.served.len() == self.rows.len(), "each service has its row");
-        for (served, row) in self.served.iter().zip(self.rows) {
-            (served.add)(self.lane, &mut services, served.limits, row);
-        }
-        let number = self.lane;
-        for (address, socket) in self.own.drain(..) {
-            driver.give(&address, socket);
-        }
-        for place in self.places.iter().filter(|place| place.is_for(number)) {
-            assert!(place.served < self.served.len(), "a place is a service's");
-            let service = place.served as u16;
-            if let Some(named) = place.named {
-                driver.lend(&place.address, named, place.outlives);
-            }
-            let listened = match place.transport {
-                Transport::Tcp => services.listen(&mut driver, service, place.address.clone(), self.sharing),
-                Transport::Udp => services.bind(&mut driver, service, place.address.clone(), self.sharing),
-            };
-            listened.map_err(|error| match error {
-                corelane_svc::Error::Listen { fault, .. } => refused_at(&[], &place.url, &place.address, fault),
-                error => Error::Service(error),
-            })?;
-        }
-        let works = works_of(services, beside, (&arena, self.parcels), self.packets);
-        let kit = Kit::new(self.lane, &self.control, arena, self.row, &self.settings, Box::new(StandardError));
-        Ok(Lane::new(driver, works, kit, self.control, self.settings))
-    }
-}
-
-/// The works of a lane: its services, its packets if it has any, and behind both what brings home the memory that they lend to other lanes, if they do.
-fn works_of(
-    services: Services,
-    packets: Option<(Packets, Homeward)>,
-    (arena, parcels): (&Arena, AbroadLimits),
-    row: PacketsRow,
-) -> Works {
-    let (packets, homeward) = packets.unzip();
-    let (post, channels) = homeward.unzip();
-    let post = post.unwrap_or_default();
-    // Frames and other memory go home the same way.
-    let own = services.open_abroad(arena, parcels, &post);
-    let mut works = Works::of(services);
-    if let Some(packets) = packets {
-        works = frames::join(works, packets, row);
-    }
-    match channels.or(own) {
-        Some(channels) => works.and(Homing::new(post, channels)),
-        None => works,
-    }
-}
-
 /// The lanes' doorbells, before any lane takes a descriptor table of its own: the others ring them by number.
 fn make_bells(lanes: usize) -> Result<Vec<Arc<EventBell>>, Error> {
     (0..lanes).map(|_| EventBell::shared().map_err(|error| Error::Driver(error.to_string()))).collect()
-}
-
-/// The lane's lines on standard error, which wait for nobody.
-struct StandardError;
-
-impl Report for StandardError {
-    fn line(&mut self, record: Record) {
-        report::line(record);
-    }
-
-    fn dropped(&self) -> u64 {
-        report::lost()
-    }
 }
 
 fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::LanePlan), Error> {

@@ -67,23 +67,29 @@ pub(crate) fn no_such_port(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) {
 
 /// A segment of TCP came, which nobody listens for: its sender is told at once (RFC 9293, section 3.10.7.1), within the bound of errors.
 pub(crate) fn no_such_connection(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) {
+    reset(out, (packet, ip), (&packet.first, ip));
+}
+
+/// The same of a segment whose addresses were translated here; behind it stands as its sender knows it, the header of the transport among that.
+pub(crate) fn reset(out: &mut Outward<'_>, (packet, ip): (&Packet, &Ip), (known, of_known): (&[u8], &Ip)) {
     let Some(segment) = packet.transport(ip).next() else { return };
-    let Some(reset) = tcp::View::new(segment).ok().and_then(|view| reset_of(&view, ip.length)) else { return };
+    let view = known.get(of_known.head..).and_then(|known| tcp::View::new(known).ok());
+    let Some(reset) = view.and_then(|view| reset_of(&view, ip.length)) else { return };
     let stands = segment.get(TCP_CHECKSUM..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_be_bytes);
     if ip.destination.is_multicast()
         || !stands.is_some_and(|stands| has_right_sum(packet, ip, stands, out.leaves_sums(packet.interface), out.tally))
     {
         return;
     }
-    if !out.bounds.errors.take(out.now, ip.source) {
+    if !out.bounds.errors.take(out.now, of_known.source) {
         out.tally.errors_limited += 1;
         return;
     }
-    let back = Ip { source: ip.destination, destination: ip.source, ..*ip };
+    let back = Ip { source: of_known.destination, destination: of_known.source, ..*of_known };
     let mut bytes = [0; tcp::Header::BYTES];
     let written = reset.emit(&back.addresses(), &[], &mut Writer::new(&mut bytes));
     assert!(written.is_ok(), "a header without options has so many bytes: {written:?}");
-    send(out, ip, &bytes, IpProtocol::TCP);
+    send(out, of_known, &bytes, IpProtocol::TCP);
 }
 
 /// Nobody knows the protocol of a packet.

@@ -169,6 +169,11 @@ impl Neighbours {
         }
     }
 
+    /// The state of one, in RFC 4861's word, and its link address as far as it is known.
+    pub fn known(&self, ip: IpAddr) -> Option<(&'static str, Option<Mac>)> {
+        self.cache.known(ip)
+    }
+
     /// How many are known, and how many are asked for.
     pub fn lengths(&self) -> (usize, usize) {
         self.cache.lengths()

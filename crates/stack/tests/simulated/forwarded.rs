@@ -44,7 +44,7 @@ pub fn told(came: &[Came], place: usize) -> Told {
 }
 
 /// A packet changed, with the checksum of its header as it must be.
-fn changed(frame: &[u8], change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+pub fn changed(frame: &[u8], change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut frame = frame.to_vec();
     change(&mut frame[14..]);
     if frame[14] >> 4 == 4 {

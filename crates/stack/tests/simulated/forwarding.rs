@@ -136,7 +136,7 @@ fn a_packet_of_ipv4_that_is_too_long_is_cut() {
 }
 
 /// The data of fragments, each of which is as a router makes it.
-fn together(came: &[Came]) -> Vec<u8> {
+pub fn together(came: &[Came]) -> Vec<u8> {
     let mut data = BTreeMap::new();
     for one in came {
         let Network::V4(view) = Packet::of_frame(&one.frame).unwrap().network else { panic!() };

@@ -8,6 +8,7 @@ use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, WireF
 use corelane_stack::{PacketCounts, Packets, Policy, Settings, Stack, report_of};
 use corelane_svc::{Cx, DatagramService, Limits, Replies, Services, Sharing, Silent};
 use corelane_watch::{Description, LaneCounter, LaneName, PacketCounter as P, Page, Reader, ServiceName};
+use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,10 +16,14 @@ use std::time::Duration;
 
 pub const PORT: u16 = 60_007;
 
-struct Nobody;
+/// Keeps the lines of rules, and hears nothing else but of the port.
+struct Listener(Rc<RefCell<Vec<String>>>);
 
-impl Operator for Nobody {
+impl Operator for Listener {
     fn line(&mut self, record: Record) {
+        if record.text.starts_with("ipfw: ") {
+            return self.0.borrow_mut().push(record.text);
+        }
         // Wires of a simulation may be down for a while, somebody there may have an address, and they may carry less.
         let is_of_port = record.code.is_some_and(|code| ["CL-0026", "CL-0032", "CL-0033"].contains(&code.as_str()))
             || record.text.ends_with("is up again")
@@ -91,6 +96,11 @@ pub struct Program {
     pub tell: Tell<Policy>,
     /// Who looks from outside.
     pub reader: Reader,
+    /// Lines of rules, and turns that lanes have had.
+    pub lines: Rc<RefCell<Vec<String>>>,
+    pub turns: usize,
+    /// Whether all that is counted is looked at behind each turn.
+    pub is_looked_at: bool,
 }
 
 impl Program {
@@ -115,8 +125,22 @@ impl Program {
         let page = Page::heap(&Description { program: "test".into(), services, lanes: names, ..Description::default() }).unwrap();
         let (tell, ears) = control.words();
         let (lanes_of, memories, arenas) = Default::default();
-        let (reader, wire) = (Reader::of(&page).unwrap(), plan.wire);
-        let mut program = Self { world, test, card, control, lanes: lanes_of, memories, arenas, wire, tell, reader };
+        let (reader, wire, lines) = (Reader::of(&page).unwrap(), plan.wire, Rc::default());
+        let mut program = Self {
+            world,
+            test,
+            card,
+            control,
+            lanes: lanes_of,
+            memories,
+            arenas,
+            wire,
+            tell,
+            reader,
+            lines,
+            turns: 0,
+            is_looked_at: true,
+        };
         for (lane, ((crossing, homing), ear)) in crossings.into_iter().zip(homings).zip(ears).enumerate() {
             let settings = LaneSettings::new().memory_bytes(8 << 20);
             let arena = Arena::new(8 << 20).unwrap();
@@ -144,7 +168,14 @@ impl Program {
             packets.set_ear(ear);
             packets.set_row(page.packets(lane).unwrap());
             let works = Works::of(services).and(packets).and(Homing::new(post, homing));
-            let kit = Kit::new(lane, &program.control, arena.clone(), page.lane(lane).unwrap(), &settings, Box::new(Nobody));
+            let kit = Kit::new(
+                lane,
+                &program.control,
+                arena.clone(),
+                page.lane(lane).unwrap(),
+                &settings,
+                Box::new(Listener(program.lines.clone())),
+            );
             program.lanes.push(Some(Lane::new(stack, works, kit, program.control.clone(), settings)));
             program.memories.push(memory);
             program.arenas.push(arena);
@@ -167,11 +198,14 @@ impl Program {
     }
 
     fn turn(&mut self, lane: usize) {
+        self.turns += 1;
         let running = self.lanes[lane].as_mut().expect("only a lane that lives has a turn");
         if running.turn() == LaneTurn::Ended {
             self.lanes[lane] = None;
         }
-        self.each_adds_up();
+        if self.is_looked_at {
+            self.each_adds_up();
+        }
     }
 
     /// In every snapshot, handled is what was dispatched and queued less what waits.

@@ -45,7 +45,7 @@ fn seen(set: &str, play: impl FnOnce(&mut Gateway)) -> Vec<u64> {
 }
 
 /// A segment that a host at a place sends to the stack's station.
-fn segment(gateway: &Gateway, place: usize, (from, to): (IpAddr, IpAddr), flags: Flags) -> Vec<u8> {
+pub fn segment(gateway: &Gateway, place: usize, (from, to): (IpAddr, IpAddr), flags: Flags) -> Vec<u8> {
     let header = tcp::Header {
         source: 4000,
         destination: 80,
@@ -230,4 +230,25 @@ fn states_let_answers_pass() {
     assert_eq!(ask(&mut gateway, 0, &opens).len(), 1);
     assert_eq!(ask(&mut gateway, 3, &early).len(), 1);
     assert_eq!(gateway.stack.view().records().states(), 1);
+}
+
+/// One source that begins all the flows that it may keeps nobody else from his.
+#[test]
+fn who_fills_the_states_takes_his_share_alone() {
+    let mut gateway = open(&routed(four()).with_rules(compiled("allow udp from any to any in keep-state")));
+    let flow = |gateway: &Gateway, place: usize, port: u16| {
+        let ends = [(host(place, false, 9), port), (host(3, false, 9), 53)].map(|(address, port)| SocketAddr::new(address, port));
+        udp_in(gateway.mac(0), ends[0], ends[1], b"flow", 65_528, 7).remove(0)
+    };
+    for port in 1..=1200 {
+        let frame = flow(&gateway, 0, port);
+        gateway.send(PLACES[0].0, PLACES[0].1, &frame);
+        if port % 50 == 0 {
+            gateway.hear();
+        }
+    }
+    let records = |gateway: &Gateway| (gateway.stack.view().records().states(), gateway.stack.view().records().states_refused());
+    assert_eq!((records(&gateway), gateway.stack.counts().of(Drop::Judged)), ((1024, 176), 176));
+    let frame = flow(&gateway, 1, 7);
+    assert_eq!((ask(&mut gateway, 1, &frame).len(), records(&gateway).0), (1, 1025));
 }

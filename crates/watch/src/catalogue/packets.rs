@@ -93,6 +93,7 @@ catalogue! {
         ForwardSourceRoute "forward_source_route" Counter "packets" "Packets not sent on because their sender had chosen their route.";
         ForwardQueueFull "forward_queue_full" Counter "packets" "Packets not sent on because a quarter of the port's frames waited to be sent already.";
         PacketsRefused "packets_refused" Counter "packets" "Packets that rules kept back.";
+        NatRefused "nat_refused" Counter "packets" "Packets not sent on because their addresses could not be translated: of no flow, of no kind that can be, or beyond a bound.";
     }
     ratios {}
 }

@@ -1,9 +1,28 @@
 //! The owner of a gateway's rules and routes, on the side of control.
+//!
+//! ```text
+//! request --words--> commands --a copy of the rules--> compiled --Policy--> all lanes, or none --> the copy takes the place of the rules --> answer
+//! ```
+//!
+//! A change is made beside what is there, and lanes are told last. Where one has no room for more words, none is told, and nothing has changed. Once they are told, each
+//! takes the change when its turn ends, however long that is; whoever asked hears if he was not waited for.
 
+use super::lanes::{Counting, InForce, Lanes};
+use super::routes::{self, Change, Routes, at_line};
+use super::words::{Changed, InterfaceRow, KeyRow, ROWS_MAX, Request, RuleRow, Sets, TableRow, Totals, Way, json, page};
+use crate::admin::control_client::GATEWAY;
 use crate::lanes::frames::Placing;
-use corelane_rules::{Error, Execution, RuleSet, Rules};
-use corelane_stack::Route;
+use corelane_rules::language::{Command, command, import, packet};
+use corelane_rules::{Error, Execution, Outcome, Records, RuleId, RuleSet, Rules};
+use corelane_stack::{Policy, Route};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of the lines that an answer has of rules that were added.
+const LINES_BYTES: usize = 64 << 10;
 
 /// What a gateway's lanes have, as they were told it last. Requests are carried out one after the other.
 pub(crate) struct Ruling {
@@ -15,8 +34,13 @@ struct Ruled {
     execution: Execution,
     /// What all lanes have, or will have when their turn ends.
     set: Arc<RuleSet>,
+    /// What they had before: kept, so that no lane takes the time to free it.
+    before: Option<Arc<RuleSet>>,
+    /// How often the rules were changed.
+    version: u64,
     interfaces: Vec<String>,
-    routes: Vec<Route>,
+    routes: Routes,
+    beside: Vec<Box<dyn Counting>>,
 }
 
 impl Ruling {
@@ -32,7 +56,9 @@ impl Ruling {
     ) -> Result<Self, Error> {
         rules.name_interfaces(interfaces.clone())?;
         let set = Arc::new(rules.compile(execution));
-        Ok(Self { ruled: Mutex::new(Ruled { rules, execution, set, interfaces, routes }) })
+        let routes = Routes::of(routes);
+        let ruled = Ruled { rules, execution, set, before: None, version: 1, interfaces, routes, beside: Vec::new() };
+        Ok(Self { ruled: Mutex::new(ruled) })
     }
 
     /// The rules that lanes begin with.
@@ -40,32 +66,282 @@ impl Ruling {
         self.lock().set.clone()
     }
 
+    /// Counts of this source are added to those of the lanes from now on.
+    #[allow(dead_code)] // for ports whose programs count
+    pub(crate) fn also_counted_by(&self, source: Box<dyn Counting>) {
+        self.lock().beside.push(source);
+    }
+
     /// Carries out a request of [`gateway`](crate::admin::gateway), which begins with that word; the answer is one line.
     ///
     /// # Errors
     /// What is wrong with it, and the remedy; then nothing has changed.
     pub(crate) fn answer(&self, request: &str, lanes: &Placing) -> Result<String, String> {
-        let (_ruled, _lanes) = (self.lock(), lanes);
-        Err(format!("not understood yet: {}", &request[..request.floor_char_boundary(32)]))
+        self.lock().answer(request, lanes)
     }
 
     /// Puts the rules and routes of a configuration in force that was read again; counters stay with the rules that stay.
     ///
     /// # Errors
     /// What is wrong; then nothing has changed.
-    pub(crate) fn replace(&self, rules: Rules, routes: Vec<Route>, lanes: &Placing) -> Result<(), String> {
-        let _lanes = lanes;
-        let mut ruled = self.lock();
-        ruled.rules = rules;
-        let (execution, interfaces) = (ruled.execution, ruled.interfaces.clone());
-        ruled.rules.name_interfaces(interfaces).map_err(|why| why.to_string())?;
-        ruled.set = Arc::new(ruled.rules.compile(execution));
-        ruled.routes = routes;
-        Ok(())
+    pub(crate) fn replace(&self, rules: Rules, routes: Vec<Route>, lanes: &Placing) -> Result<InForce, String> {
+        self.lock().replace(rules, routes, lanes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Ruled> {
         // A change is made beside what is there, and takes its place whole.
         self.ruled.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Ruled {
+    fn answer(&mut self, request: &str, lanes: &impl Lanes) -> Result<String, String> {
+        let (_, text) = request.split_once(' ').unwrap_or_default();
+        let other = |why| format!("this is no request of a {GATEWAY}, or one of another version of this program: {why}");
+        match serde_json::from_str(text).map_err(other)? {
+            Request::Change { commands } => {
+                let commands = commands.iter().map(|text| command(text, 1).map(|one| (0, one)));
+                self.change(commands.collect::<Result<_, _>>().map_err(words)?, false, lanes)
+            }
+            Request::Import { script, only_checks } => self.change(import(&script).map_err(words)?, only_checks, lanes),
+            Request::Rules { numbers, from } => self.show(&numbers, from, lanes),
+            Request::Sets {} => json(&sets(self.rules.sets_off())),
+            Request::Tables { from } => page(
+                self.version,
+                from,
+                self.rules.tables().skip(from).map(|(name, table)| {
+                    let kind = if table.is_of_links() { "iface" } else { "addr" };
+                    TableRow { name: name.to_owned(), kind: kind.to_owned(), keys: table.len() }
+                }),
+            ),
+            Request::Keys { table, from } => self.keys(&table, from),
+            Request::ChangeRoutes { changes } => self.change_routes(&changes, lanes),
+            Request::Routes { within, from } => {
+                let within = within.as_deref().map(routes::prefix).transpose()?;
+                page(self.routes.version(), from, self.routes.within(within, &self.interfaces).skip(from))
+            }
+            Request::Way { to } => self.way(to, lanes),
+            Request::Trace { packet, from } => self.trace(&packet, from, lanes),
+            Request::Interfaces { from } => {
+                let (rows, _) = self.totals(lanes)?;
+                page(1, from, rows.into_iter().skip(from))
+            }
+            Request::Totals {} => json(&self.totals(lanes)?.1),
+        }
+    }
+
+    /// Carries out commands, each with its line, all of them or none; or only looks what would come of them.
+    fn change(&mut self, commands: Vec<(usize, Command)>, only_checks: bool, lanes: &impl Lanes) -> Result<String, String> {
+        let lines: Vec<usize> = commands.iter().map(|(line, _)| *line).collect();
+        let mut rules = self.rules.clone();
+        let outcomes = rules
+            .apply_all(commands.into_iter().map(|(_, command)| command))
+            .map_err(|(index, why)| at_line(lines.get(index).copied().unwrap_or_default(), why.to_string()))?;
+        let (mut added, mut zero, mut reset, mut is_other) = (Vec::new(), Vec::new(), Vec::new(), false);
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Changed => is_other = true,
+                Outcome::Added(_, rule) => added.push(rule),
+                Outcome::Zero(all) => zero.extend(all),
+                Outcome::ResetLog(all) => reset.extend(all),
+            }
+        }
+        added.sort_unstable();
+        let is_new = |(rule, _, _): &(RuleId, u16, _)| added.binary_search(rule).is_ok();
+        let texts = rules.all().filter(is_new).map(|(_, number, rule)| format!("{number:05} {rule}"));
+        let mut bytes = 0;
+        let lines = texts.take_while(|line| {
+            bytes += line.len();
+            bytes <= LINES_BYTES
+        });
+        let mut changed = Changed { added: added.len(), lines: lines.collect(), rules: rules.all().len(), is_in_force: false };
+        if only_checks {
+            return json(&changed);
+        }
+        let set = (is_other || !added.is_empty()).then(|| Arc::new(rules.compile(self.execution)));
+        changed.is_in_force = self.put(set.map(|set| (rules, set)), &zero, &reset, lanes)? == InForce::Now;
+        json(&changed)
+    }
+
+    /// Has lanes go by other rules, if there are any, and begin counters again.
+    fn put(
+        &mut self,
+        other: Option<(Rules, Arc<RuleSet>)>,
+        zero: &[RuleId],
+        reset: &[RuleId],
+        lanes: &impl Lanes,
+    ) -> Result<InForce, String> {
+        let mut orders: Vec<Policy> = other.iter().map(|(_, set)| Policy::Rules(set.clone())).collect();
+        orders.extend((!zero.is_empty()).then(|| Policy::ZeroRules(zero.into())));
+        orders.extend((!reset.is_empty()).then(|| Policy::ResetLog(reset.into())));
+        let in_force = lanes.tell(&orders)?;
+        if let Some((rules, set)) = other {
+            self.beside.iter_mut().for_each(|source| source.follow(&set));
+            (self.rules, self.before) = (rules, Some(std::mem::replace(&mut self.set, set)));
+            self.version += 1;
+        }
+        self.beside.iter_mut().filter(|_| !zero.is_empty()).for_each(|source| source.zero(zero));
+        Ok(in_force)
+    }
+
+    fn replace(&mut self, others: Rules, routes: Vec<Route>, lanes: &impl Lanes) -> Result<InForce, String> {
+        let mut rules = self.rules.clone();
+        rules.succeed(others);
+        rules.name_interfaces(self.interfaces.clone()).map_err(words)?;
+        let (set, routes) = (Arc::new(rules.compile(self.execution)), Routes::of(routes));
+        let changes = self.routes.changes_to(&routes);
+        self.check_routes(
+            changes.iter().filter_map(|change| match change {
+                corelane_stack::RouteChange::Add(route) => Some((0, *route)),
+                corelane_stack::RouteChange::Delete { .. } => None,
+            }),
+            lanes,
+        )?;
+        let mut orders = vec![Policy::Rules(set.clone())];
+        orders.extend((!changes.is_empty()).then(|| Policy::Routes(changes.into())));
+        let in_force = lanes.tell(&orders)?;
+        self.beside.iter_mut().for_each(|source| source.follow(&set));
+        (self.rules, self.before) = (rules, Some(std::mem::replace(&mut self.set, set)));
+        self.routes.succeed(routes);
+        self.version += 1;
+        Ok(in_force)
+    }
+
+    /// Rules from the one with that place among those that are meant, with their counts.
+    fn show(&self, numbers: &[(u16, u16)], from: usize, lanes: &impl Lanes) -> Result<String, String> {
+        for (first, last) in numbers {
+            if !self.rules.all().any(|(_, number, _)| (*first..=*last).contains(&number)) {
+                return Err(words(Error::NoRule { number: *first }));
+            }
+        }
+        let is_meant = |number: u16| numbers.is_empty() || numbers.iter().any(|(first, last)| (*first..=*last).contains(&number));
+        let meant = || self.rules.all().filter(|(_, number, _)| is_meant(*number)).skip(from);
+        let asked: Vec<RuleId> = meant().take(ROWS_MAX).map(|(rule, _, _)| rule).collect();
+        let counted = lanes.counts(&asked)?;
+        let off = self.rules.sets_off();
+        let rows = meant().enumerate().map(|(at, (id, number, rule))| {
+            let mut count = counted.counts.get(at).copied().unwrap_or_default();
+            self.beside.iter().for_each(|source| count += source.count(id));
+            RuleRow {
+                number,
+                set: rule.set,
+                is_off: number != u16::MAX && off >> rule.set & 1 == 1,
+                packets: count.packets,
+                bytes: count.bytes,
+                idle_nanoseconds: (count.last > 0).then(|| counted.now.saturating_sub(count.last)),
+                rule: rule.to_string(),
+            }
+        });
+        page(self.version, from, rows)
+    }
+
+    fn keys(&self, name: &str, from: usize) -> Result<String, String> {
+        let found = self.rules.tables().find(|(known, _)| *known == name);
+        let (_, table) = found.ok_or_else(|| words(Error::NoTable { name: name.to_owned() }))?;
+        page(self.version, from, table.entries().skip(from).map(|(key, value)| KeyRow { key: key.to_string(), value }))
+    }
+
+    fn change_routes(&mut self, changes: &[(usize, String)], lanes: &impl Lanes) -> Result<String, String> {
+        let read = |(line, text): &(usize, String)| {
+            Change::read(text, &self.interfaces).map(|change| (*line, change)).map_err(|why| at_line(*line, why))
+        };
+        let changes: Vec<(usize, Change)> = changes.iter().map(read).collect::<Result<_, _>>()?;
+        let adds = changes.iter().filter_map(|(line, change)| match change {
+            Change::Add(route) => Some((*line, *route)),
+            Change::Delete { .. } => None,
+        });
+        self.check_routes(adds, lanes)?;
+        let mut done = self.routes.change(&changes)?;
+        let orders: Vec<Policy> =
+            Some(Policy::Routes(done.orders.as_slice().into())).into_iter().filter(|_| !done.orders.is_empty()).collect();
+        match lanes.tell(&orders) {
+            Ok(in_force) => {
+                done.counted.is_in_force = in_force == InForce::Now;
+                json(&done.counted)
+            }
+            Err(why) => {
+                self.routes.undo(done);
+                Err(why)
+            }
+        }
+    }
+
+    /// Whether lanes can have these routes, each with its line: what they would refuse is refused before one of them has it.
+    fn check_routes(&self, routes: impl Iterator<Item = (usize, Route)>, lanes: &impl Lanes) -> Result<(), String> {
+        let (lines, routes): (Vec<usize>, Vec<Route>) = routes.unzip();
+        for ((line, route), said) in lines.into_iter().zip(&routes).zip(lanes.could_lead(&routes)?) {
+            if !said.map_err(|why| at_line(line, why))? {
+                let why = format!("{}/{} is a network of the gateway's own, which has no router", route.destination, route.bits);
+                return Err(at_line(line, why));
+            }
+        }
+        Ok(())
+    }
+
+    fn way(&self, to: IpAddr, lanes: &impl Lanes) -> Result<String, String> {
+        let (is_own, found) = lanes.way(to)?;
+        let name = |number: usize| self.interfaces.get(number).cloned();
+        let at = found.as_ref().map(|(interface, hop, _)| (*interface, *hop));
+        let known = found.and_then(|(_, _, known)| known).filter(|_| !is_own);
+        let (neighbour, link_address) = known.map_or((None, None), |(state, mac)| (Some(state.to_owned()), mac));
+        json(&Way {
+            interface: at.and_then(|(interface, _)| name(interface)),
+            router: at.map(|(_, hop)| hop).filter(|hop| *hop != to),
+            is_own,
+            neighbour,
+            link_address,
+        })
+    }
+
+    /// What the rules make of a packet, line by line: what the reader of rules sees, then how the execution in force would have come to it.
+    fn trace(&self, text: &str, from: usize, lanes: &impl Lanes) -> Result<String, String> {
+        let mut facts = packet(text, &self.interfaces).map_err(words)?;
+        let sighted = lanes.sight(&facts)?;
+        (facts.source_is_ours, facts.destination_is_ours) = (sighted.source_is_ours, sighted.destination_is_ours);
+        let mut lines = self.set.trace_of(&facts, sighted.state.map(|(_, rule)| rule));
+        match sighted.state {
+            Some((lane, _)) => lines.push(format!("the state is lane {lane}'s")),
+            None => {
+                let visits = self.set.judge_and_tell(&facts, 1, &mut Records::default()).1;
+                let (name, of) = named(self.execution);
+                lines.push(format!("carried out by {name}: {visits} {of}"));
+            }
+        }
+        page(self.version, from, lines.into_iter().skip(from))
+    }
+
+    fn totals(&self, lanes: &impl Lanes) -> Result<(Vec<InterfaceRow>, Totals), String> {
+        let (mut rows, totals) = lanes.totals()?;
+        rows.resize_with(self.interfaces.len(), InterfaceRow::default);
+        rows.iter_mut().zip(&self.interfaces).for_each(|(row, name)| row.name.clone_from(name));
+        let totals = Totals {
+            interfaces: self.interfaces.len(),
+            rules: self.rules.all().len(),
+            execution: named(self.execution).0.to_owned(),
+            report: self.set.report(),
+            tables: self.rules.tables().count(),
+            keys: self.rules.tables().map(|(_, table)| table.len()).sum(),
+            routes: self.routes.len(),
+            ..totals
+        };
+        Ok((rows, totals))
+    }
+}
+
+/// The name of an execution, and what it visits.
+const fn named(execution: Execution) -> (&'static str, &'static str) {
+    match execution {
+        Execution::Flat => ("flat", "rules visited"),
+        Execution::Skipto => ("skipto", "rules visited"),
+        Execution::Tree => ("tree", "nodes visited"),
+    }
+}
+
+fn sets(off: u32) -> Sets {
+    let (disabled, enabled) = (0..32_u8).partition(|set| off >> set & 1 == 1);
+    Sets { disabled, enabled }
+}
+
+fn words(error: Error) -> String {
+    error.to_string()
 }

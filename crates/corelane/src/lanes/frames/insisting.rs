@@ -36,6 +36,11 @@ impl Insisting {
         Self(Arc::new(Shared { tell, owed: Mutex::new(owed) }))
     }
 
+    /// Whether an order waits until a lane has room for it.
+    pub(crate) fn owes(&self, lane: usize) -> bool {
+        !self.0.lock().lanes[lane].is_empty()
+    }
+
     /// Gives a lane an order: now, or when it has room, behind those before. A table takes the place of one that is still to be told. An order to a lane without
     /// room is bounded by what gives it: tables are one, and a channel is closed once that the lane has opened.
     pub(crate) fn order(&self, lane: usize, policy: Policy) {

@@ -3,6 +3,7 @@
 use super::channels;
 use super::insisting::Insisting;
 use super::wires::Wires;
+use crate::admin::gateway::InForce;
 use crate::error::Error;
 use corelane_isr::polling;
 use corelane_lane::{Silence, Tell, Unheard};
@@ -57,6 +58,25 @@ impl Placing {
         // Also where not all lanes have heard it yet: the next change is one of this.
         *settings = changed;
         self.tell_all(&Policy::Polling(changed))
+    }
+
+    /// Has all lanes do these one after the other, and waits until they are in force and the page says so. If one of them has no room for more, none is told anything; once they
+    /// are told, none can miss a part.
+    pub(crate) fn tell_all_or_none(&self, orders: &[Policy]) -> Result<InForce, String> {
+        if let Some(lane) = (0..self.lanes).find(|lane| self.tables.owes(*lane) || !self.tell.has_room(*lane)) {
+            return Err(format!("lane {lane} has not taken what it was told before, so nothing is changed: ask again"));
+        }
+        let (note, heard) = mpsc::channel::<()>();
+        let note: Arc<dyn Any + Send + Sync> = Arc::new(note);
+        for lane in 0..self.lanes {
+            orders.iter().for_each(|order| self.tables.order(lane, order.clone()));
+            self.tables.order(lane, Policy::Noted(note.clone()));
+        }
+        drop(note);
+        match heard.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Timeout) => Ok(InForce::Soon),
+            _ => Ok(InForce::Now),
+        }
     }
 
     /// Tells all lanes, and waits until it is in force and the page says so.

@@ -176,6 +176,18 @@ impl Cache {
         Decision::Wait { asks: true }
     }
 
+    /// The state of one, and the link address as far as it is known.
+    pub fn known(&self, ip: IpAddr) -> Option<(&'static str, Option<Mac>)> {
+        let entry = self.by.get(&ip)?;
+        Some(match entry.state {
+            NeighbourState::Incomplete { .. } => ("incomplete", None),
+            NeighbourState::Reachable { .. } => ("reachable", Some(entry.mac)),
+            NeighbourState::Stale => ("stale", Some(entry.mac)),
+            NeighbourState::Delay { .. } => ("delay", Some(entry.mac)),
+            NeighbourState::Probe { .. } => ("probe", Some(entry.mac)),
+        })
+    }
+
     /// Notes that a neighbour was asked for, of whom nothing is known.
     pub fn ask(&mut self, now: u64, to: IpAddr) {
         assert!(self.incomplete < ASKED_MAX, "room is made before somebody is asked for");

@@ -4,7 +4,7 @@
 use super::{Gateway, Port};
 use crate::lanes::frames::memory::{FRAMES_LEAST, FRAMES_MOST};
 use corelane_isr::polling;
-use corelane_nat::Forward;
+use corelane_nat::{Forward, Nat};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_stack::{Error, InterfaceSettings, NatSettings, Route, Settings, Tags, check_addresses, check_own};
 use std::collections::BTreeSet;
@@ -95,7 +95,7 @@ impl Gateway {
             return Err(wrong(At::Outside(place), why.to_string()));
         }
         let own = &nat.settings;
-        own.check().map_err(|why| {
+        Nat::new(own, hasher(), || 0).map(drop).map_err(|why| {
             let forward = |meant: &Forward| own.forwards.iter().rposition(|one| one == meant).map(At::Forward);
             let at = match &why {
                 corelane_nat::Error::Twice { external } => {
@@ -112,10 +112,9 @@ impl Gateway {
 
     /// What a stack would be told of addresses and routes.
     fn settings(&self) -> Settings {
-        let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::DEFAULT));
         // reason: one lane has as many buckets as there are.
         let table = Table::even(Buckets::DEFAULT, 1).expect("one lane has all buckets");
-        let mut settings = Settings::new(hasher, table, (0, 1), 0);
+        let mut settings = Settings::new(hasher(), table, (0, 1), 0);
         settings.interfaces = numbered(&self.ports);
         settings.routes.clone_from(&self.routes);
         settings
@@ -149,6 +148,11 @@ impl Gateway {
     fn places(&self) -> impl Iterator<Item = (At, &InterfaceSettings)> {
         places(&self.ports)
     }
+}
+
+/// Any will do: nothing is hashed.
+fn hasher() -> Arc<FlowHasher> {
+    Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::DEFAULT))
 }
 
 fn wrong(at: At, why: String) -> NoGateway {

@@ -1,0 +1,57 @@
+//! What packets meet at a gateway, and have left behind there.
+
+use super::asked::Asked;
+use anyhow::Result;
+use corelane::admin::gateway::{self, InterfaceRow, Totals, Translated};
+use std::fmt::Write;
+
+/// Prints what the rules make of a packet.
+pub fn trace(asked: &Asked, packet: &str) -> Result<()> {
+    let lines = asked.rows(gateway::trace(&asked.page, packet))?;
+    asked.print(&lines, || lines.join("\n"))
+}
+
+/// Prints what was forwarded at each interface.
+pub fn interfaces(asked: &Asked) -> Result<()> {
+    let rows = asked.rows(gateway::interfaces(&asked.page))?;
+    asked.print(&rows, || table(&rows))
+}
+
+fn table(rows: &[InterfaceRow]) -> String {
+    let mut out = format!(
+        "{:16} {:>14} {:>18} {:>14} {:>18} {:>10}",
+        "interface", "packets-in", "bytes-in", "packets-out", "bytes-out", "neighbours"
+    );
+    for row in rows {
+        let InterfaceRow { name, packets_in, bytes_in, packets_out, bytes_out, neighbours, .. } = row;
+        let _ = write!(out, "\n{name:16} {packets_in:14} {bytes_in:18} {packets_out:14} {bytes_out:18} {neighbours:10}");
+    }
+    out
+}
+
+/// Prints how much there is of everything.
+pub fn totals(asked: &Asked) -> Result<()> {
+    let totals = asked.said(gateway::totals(&asked.page))?;
+    asked.print(&totals, || text(&totals))
+}
+
+fn text(totals: &Totals) -> String {
+    let Totals { lanes, interfaces, rules, execution, report, tables, keys, routes, states, states_refused, .. } = totals;
+    let mut out = format!(
+        "{lanes} lanes, {interfaces} interfaces, {routes} routes\n{rules} rules, carried out by {execution}; {tables} tables with {keys} keys\n"
+    );
+    if let Some(report) = report {
+        let _ = writeln!(out, "tree: {report}");
+    }
+    let _ = writeln!(out, "{states} states of flows, {states_refused} refused; {} lines of log not kept", totals.lines_refused);
+    if let Some(translated) = &totals.translated {
+        let Translated { packets, sessions, ports, begun, .. } = translated;
+        let refused =
+            translated.refused_unfit + translated.refused_sessions + translated.refused_source + translated.refused_ports;
+        let _ = writeln!(
+            out,
+            "translated: {packets} packets; {sessions} sessions of {begun} that began, {ports} ports given out; {refused} packets refused"
+        );
+    }
+    out.trim_end().to_owned()
+}

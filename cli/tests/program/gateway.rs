@@ -1,0 +1,367 @@
+//! A gateway of two ports, with stations on raw wires behind both: what it forwards, refuses and translates, and what becomes of it while it runs.
+
+use crate::common::*;
+use crate::packet::{ends, of_lanes};
+use crate::packet_ports::{SUM_OF, WAYS, run};
+use nix::sys::signal::Signal;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+on_each_driver!(
+    a_broken_configuration_leaves_the_old_one_in_force,
+    packets_are_forwarded_ruled_and_translated,
+    rules_change_under_traffic_and_none_is_lost,
+    what_is_left_when_it_is_killed_or_loses_a_port
+);
+
+/// Two wires, whose near ends are the gateway's ports.
+const WIRES: &str = "ip link set lo up && for n in 1 2; do ip link add va$n type veth peer name vb$n && ip link set va$n up && ip link set vb$n up; done";
+
+const CONFIGURATION: &str = r#"
+[[port]]
+interface = "va1"
+
+[[port.network]]
+vlan = 10
+name = "users10"
+addresses = ["10.0.10.1/24"]
+
+[[port.network]]
+vlan = "100.20"
+name = "users20"
+addresses = ["10.0.20.1/24"]
+
+[[port]]
+interface = "va2"
+
+[[port.network]]
+name = "outside"
+addresses = ["192.0.2.2/24"]
+
+[[route]]
+to = "default"
+via = "192.0.2.1"
+
+[rules]
+file = "gateway.rules"
+
+[nat]
+interfaces = ["outside"]
+
+[[nat.forward]]
+protocol = "udp"
+port = 53
+to = "10.0.10.77:5353"
+"#;
+
+const RULES: &str = "add 100 count udp from any to any in via users10\nadd 200 deny udp from any to any 99 in\n";
+
+/// Stations behind the ports: `a` in VLAN 10, `b` in VLAN 100.20, `o` outside.
+const STATIONS: &str = r#"
+import fcntl, select, time
+stations = {"a": ("vb1", [10], "10.0.10.77", "10.0.10.1"), "b": ("vb1", [100, 20], "10.0.20.77", "10.0.20.1"), "o": ("vb2", [], "192.0.2.1", None)}
+macs = {name: bytes([2, 0, 0, 0, 0, number]) for number, name in enumerate(stations)}
+asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+near = lambda wire: fcntl.ioctl(asking, 0x8927, struct.pack("256s", b"va" + wire[2:].encode()))[18:24]  # SIOCGIFHWADDR
+wires, ours = {}, {}
+for wire in ["vb1", "vb2"]:
+    try:
+        ours[wire] = near(wire)
+    except OSError:
+        continue
+    wires[wire] = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    wires[wire].bind((wire, 0))
+    wires[wire].setsockopt(263, 1, struct.pack("iHH8s", socket.if_nametoindex(wire), 1, 0, bytes(8)))  # SOL_PACKET, PACKET_ADD_MEMBERSHIP, promiscuous
+    wires[wire].setsockopt(263, 8, 1)  # PACKET_AUXDATA
+
+def tags_of(name):
+    numbers = stations[name][1]
+    kinds = [[], [0x8100], [0x88a8, 0x8100]][len(numbers)]
+    return b"".join(struct.pack("!HH", *tag) for tag in zip(kinds, numbers))
+
+# A frame as it was on the wire: the kernel takes the first tag out.
+def hear(wire):
+    data, extra, _, _ = wires[wire].recvmsg(4000, 200)
+    for level, kind, value in extra:
+        status, _, _, _, _, control, protocol = struct.unpack("IIIHHHH", value[:20])
+        if status & 16:  # TP_STATUS_VLAN_VALID
+            data = data[:12] + struct.pack("!HH", protocol, control) + data[12:]
+    return data
+
+def put(name, kind, packet):
+    wires[stations[name][0]].send(ours[stations[name][0]] + macs[name] + tags_of(name) + kind + packet)
+
+def packet(source, to, protocol, rest, hops=64):
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(rest), 0, 0, hops, protocol, 0, socket.inet_aton(source), socket.inet_aton(to))
+    return head[:10] + struct.pack("!H", sum_of(head)) + head[12:] + rest
+
+def datagram(source, to, ports, data):
+    return packet(source, to, 17, struct.pack("!HHHH", *ports, 8 + len(data), 0) + data)
+
+def echo(source, to, number):
+    body = struct.pack("!BBHHH", 8, 0, 0, 7, number)
+    return packet(source, to, 1, body[:2] + struct.pack("!H", sum_of(body)) + body[4:])
+
+# What comes to stations meanwhile: to whom, protocol, from whom, and what IP carries. Answers who asks for a station's address.
+def heard(patience):
+    came, until = [], time.monotonic() + patience
+    while not came and time.monotonic() < until:
+        for wire in select.select(list(wires.values()), [], [], 0.02)[0]:
+            wire = next(name for name, one in wires.items() if one is wire)
+            try:
+                frame = hear(wire)
+            except OSError:
+                wires.pop(wire)
+                continue
+            if frame[6:12] != ours[wire]:
+                continue
+            for name, (where, _, address, _) in stations.items():
+                tags, own = tags_of(name), socket.inet_aton(address)
+                rest = frame[12 + len(tags):]
+                if where != wire or not frame[12:].startswith(tags):
+                    continue
+                if rest[:2] == b"\x08\x06" and rest[8:10] == b"\0\1" and rest[26:30] == own:
+                    put(name, b"\x08\x06", bytes.fromhex("0001080006040002") + macs[name] + own + rest[10:20])
+                elif rest[:2] == b"\x08\x00" and frame[:6] == macs[name] and (rest[18:22] == own or name == "o"):
+                    assert sum_of(rest[2:22]) == 0, rest.hex()
+                    length = struct.unpack("!H", rest[4:6])[0]
+                    came.append((name, rest[11], socket.inet_ntoa(rest[14:18]), rest[22:2 + length]))
+    return came
+
+# Says it until that comes to the station from that address; returns what IP carries.
+def asked(name, what, to, protocol, source):
+    for _ in range(100):
+        put(name, b"\x08\x00", what)
+        for came in heard(0.1):
+            if came[:3] == (to, protocol, source):
+                return came[3]
+    raise Exception("nothing came")
+
+def ports(body):
+    return struct.unpack("!HH", body[:4])
+"#;
+
+/// Starts a gateway whose files lie in that folder.
+fn start(driver: Driver, test: &str, folder: &Scratch, way: &str, more: &[&str]) -> Option<Server> {
+    if !can_run(&driver.case(test)) {
+        return None;
+    }
+    std::fs::write(folder.path().join("gw.toml"), CONFIGURATION).unwrap();
+    std::fs::write(folder.path().join("gateway.rules"), RULES).unwrap();
+    let script = format!("{WIRES} && exec {way} \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let place = format!("gateway={}", folder.path().join("gw.toml").display());
+    driver.start_under(test, &wrapper, &[&["--lanes", "1", &place], more].concat())
+}
+
+fn can_run(test: &str) -> bool {
+    is_root(test) && have(test, &["unshare", "ip", "python3", "setpriv"])
+}
+
+/// A script among the stations, where the server is.
+fn stations(server: &Server, script: &str) -> Child {
+    let mut python = Command::new("python3");
+    python.args(["-c", &format!("{SUM_OF}{STATIONS}{script}")]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    in_network_of(server.pid(), || python.spawn().unwrap())
+}
+
+/// What it prints at its end.
+fn ended(script: Child) -> String {
+    let output = script.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Among the stations, to the gateway, out and in.
+const ALL_WAYS: &str = r#"
+# To the gateway itself.
+for name in "ab":
+    mine, gateway = stations[name][2:]
+    assert asked(name, echo(mine, gateway, 1), name, 1, gateway)[0] == 0
+# Among its VLANs.
+for name, to in ["ab", "ba"]:
+    body = asked(name, datagram(stations[name][2], stations[to][2], (7, 9), b"on"), to, 17, stations[name][2])
+    assert ports(body) == (7, 9), body
+# Out, with another source, and the answer to that back in.
+mine, far, outside = stations["a"][2], "198.51.100.9", "192.0.2.2"
+body = asked("a", datagram(mine, far, (5000, 1000), b"out"), "o", 17, outside)
+assert body[8:] == b"out", body
+port, _ = ports(body)
+body = asked("o", datagram(far, outside, (1000, port), b"back"), "a", 17, far)
+assert ports(body) == (1000, 5000) and body[8:] == b"back", body
+# In by a port that leads inside.
+body = asked("o", datagram(far, outside, (1000, 53), b"name?"), "a", 17, far)
+assert ports(body) == (1000, 5353), body
+body = asked("a", datagram(mine, far, (5353, 1000), b"name!"), "o", 17, outside)
+assert ports(body) == (53, 1000), body
+# A port that a rule refuses, a source that is elsewhere, and somebody outside whom nobody inside has asked.
+put("a", b"\x08\x00", datagram(mine, stations["b"][2], (7, 99), b"refused"))
+put("a", b"\x08\x00", datagram("10.0.20.99", stations["b"][2], (7, 9), b"forged"))
+put("o", b"\x08\x00", datagram(far, outside, (1000, 40000), b"stranger"))
+assert all(came[3][8:] not in (b"refused", b"forged", b"stranger") for came in heard(0.3))
+body = asked("a", datagram(mine, stations["b"][2], (7, 9), b"last"), "b", 17, mine)
+print("all ways")
+"#;
+
+fn packets_are_forwarded_ruled_and_translated(driver: Driver) {
+    let test = "gateway::packets_are_forwarded_ruled_and_translated";
+    for way in WAYS {
+        let folder = Scratch::new();
+        let Some(server) = start(driver, test, &folder, way, &[]) else { return };
+        assert_eq!(server.ports, ["port va1: users10 10.0.10.1/24, users20 10.0.20.1/24", "port va2: outside 192.0.2.2/24"]);
+        assert_eq!(ended(stations(&server, ALL_WAYS)), "all ways", "{way}");
+        let counted = |name| of_lanes(&server, name)[0];
+        until("what went on, and what did not, is counted", || {
+            counted("packets_forwarded") >= 7 && counted("forward_reverse_path") == 1 && counted("packets_refused") == 1
+        });
+        ends(server);
+    }
+}
+
+/// Datagrams from station to station, in trains of which all have to come before the next goes.
+const TRAFFIC: &str = r#"
+asked("a", datagram(stations["a"][2], stations["b"][2], (7, 9), b"first"), "b", 17, stations["a"][2])
+while heard(0.2):
+    pass
+print("begun", flush=True)
+sent = 0
+for train in range(400):
+    for _ in range(16):
+        put("a", b"\x08\x00", datagram(stations["a"][2], stations["b"][2], (7, 9), b"%d" % sent))
+        sent += 1
+    came, silent = 0, 0
+    while came < 16 and silent < 20:
+        now = len(heard(0.1))
+        came, silent = came + now, silent + (now == 0)
+    assert came == 16, "%d of a train came" % came
+print(sent)
+"#;
+
+fn rules_change_under_traffic_and_none_is_lost(driver: Driver) {
+    let test = "gateway::rules_change_under_traffic_and_none_is_lost";
+    let folder = Scratch::new();
+    let Some(server) = start(driver, test, &folder, "", &[]) else { return };
+    let mut traffic = stations(&server, TRAFFIC);
+    let mut lines = BufReader::new(traffic.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    let (mut changes, told) = (0, |server: &Server| server.words().matches("rules, tables and routes of its file").count());
+    while traffic.try_wait().unwrap().is_none() {
+        let more: String =
+            (0..200).map(|number| format!("add {} count udp from any to any {}\n", 1000 + number, changes + number)).collect();
+        std::fs::write(folder.path().join("gateway.rules"), format!("{RULES}{more}")).unwrap();
+        server.signal(Signal::SIGHUP);
+        changes += 1;
+        until("the change is told", || told(&server) >= changes);
+    }
+    let said: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(changes > 2 && said == ["6400"], "{said:?} after {changes} changes; {:?}", traffic.wait_with_output());
+    assert_eq!(of_lanes(&server, "packets_refused")[0], 0, "{}", server.words());
+    ends(server);
+}
+
+fn a_broken_configuration_leaves_the_old_one_in_force(driver: Driver) {
+    let test = "gateway::a_broken_configuration_leaves_the_old_one_in_force";
+    let folder = Scratch::new();
+    let Some(server) = start(driver, test, &folder, "", &[]) else { return };
+    let (file, rules) = (folder.path().join("gw.toml"), folder.path().join("gateway.rules"));
+    // Lines of one cause come a second apart, so what is not told is asked for again.
+    let again = |what: &str| {
+        until(what, || {
+            server.signal(Signal::SIGHUP);
+            server.words().contains(what)
+        });
+    };
+    std::fs::write(&rules, "add 100 denny ip from any to any\n").unwrap();
+    again(&format!("[CL-0023] SIGHUP: what was there before is kept: {}:1:9: ", rules.display()));
+    std::fs::write(&rules, RULES).unwrap();
+    std::fs::write(&file, CONFIGURATION.replace("vlan = 10", "vlan = 0")).unwrap();
+    again(&format!("[CL-0023] SIGHUP: what was there before is kept: {}:6:8: ", file.display()));
+    std::fs::write(&file, CONFIGURATION.replace("192.0.2.1\"", "192.0.3.1\"")).unwrap();
+    again(&format!("kept: {}:", file.display()));
+    std::fs::remove_file(&rules).unwrap();
+    again(&format!("kept: {}: it cannot be read", rules.display()));
+    assert_eq!(ended(stations(&server, ALL_WAYS)), "all ways", "all is as it was");
+    std::fs::write(&rules, format!("{RULES}add 50 deny ip from 10.0.10.77 to 10.0.20.77\n")).unwrap();
+    std::fs::write(&file, CONFIGURATION.replace("10.0.20.1/24", "10.0.21.1/24")).unwrap();
+    again("ports and networks of the gateway's file count from the next start on");
+    let refused = r#"
+put("a", b"\x08\x00", datagram(stations["a"][2], stations["b"][2], (7, 9), b"refused"))
+assert all(came[0] != "b" for came in heard(0.3))
+print(asked("b", datagram(stations["b"][2], stations["a"][2], (7, 9), b"on"), "a", 17, stations["b"][2])[8:])
+"#;
+    assert_eq!(ended(stations(&server, refused)), "b'on'", "new rules, and the networks from before");
+    assert!(of_lanes(&server, "packets_refused")[0] >= 2, "one of them by the rule that is new");
+    ends(server);
+}
+
+fn what_is_left_when_it_is_killed_or_loses_a_port(driver: Driver) {
+    let test = "gateway::what_is_left_when_it_is_killed_or_loses_a_port";
+    let folder = Scratch::new();
+    let Some(mut server) = start(driver, test, &folder, "", &["--metrics", "127.0.0.1:0"]) else { return };
+    let mut traffic = stations(&server, TRAFFIC);
+    let mut lines = BufReader::new(traffic.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    run(&server, "ip link delete va2");
+    until("it is said", || server.words().contains("[CL-0026] interface va2 is gone"));
+    assert_eq!(lines.next().unwrap().unwrap(), "6400", "what does not go by that port is not touched");
+    assert_eq!(ended(traffic), "");
+    // Another process keeps the namespace.
+    let mut keeper = in_network_of(server.pid(), || Command::new("sleep").arg("1000").spawn().unwrap());
+    let left = |pid: u32| in_network_of(pid, || output(Command::new("sh").args(["-c", LEFT])).stdout);
+    assert!(String::from_utf8(left(keeper.id())).unwrap().starts_with("1\n"), "the port that is there has its program");
+    server.signal(Signal::SIGKILL);
+    server.ended();
+    until("nothing stays attached, and the kernel forwards nothing, as before", || left(keeper.id()) == b"0\n0\n0\n");
+    keeper.kill().unwrap();
+    keeper.wait().unwrap();
+}
+
+/// What is attached to ports, and whether the kernel forwards.
+const LEFT: &str = "ip -o link show | grep -c xdp; cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/va1/forwarding";
+
+#[test]
+fn two_gateways_at_one_interface_and_lanes_without_a_queue_are_refused() {
+    let test = "gateway::two_gateways_at_one_interface_and_lanes_without_a_queue_are_refused";
+    for way in WAYS {
+        let folder = Scratch::new();
+        let Some(server) = start(Driver::Epoll, test, &folder, way, &[]) else { return };
+        let place = format!("gateway={}", folder.path().join("gw.toml").display());
+        let refused = |words: &str| {
+            let line = format!("{way} {PROGRAM} serve {words} {place}");
+            let second = in_network_of(server.pid(), || output(Command::new("sh").args(["-c", &line])));
+            assert_eq!(second.status.code(), Some(2), "{second:?}");
+            String::from_utf8(second.stderr).unwrap()
+        };
+        let second = refused("--lanes 1");
+        assert!(second.contains("gateway: ") && second.contains("va1"), "{second}");
+        assert!(second.contains("end it") || second.contains("end that one") || second.contains("end the process"), "{second}");
+        let taking = refused("--lanes 1 --take-over");
+        assert!(taking.contains("ports (--packet, gateway) cannot be taken over"), "{taking}");
+        if way.is_empty() {
+            let lanes = refused("--lanes 2");
+            assert!(lanes.contains("va1 has no queue 1: give it more (ethtool -L va1 rx 2 tx 2)"), "{lanes}");
+        }
+        ends(server);
+    }
+}
+
+/// The example of the page is right, as far as that can be seen without its machine.
+#[test]
+fn the_example_of_the_page_is_checked() {
+    let test = "gateway::the_example_of_the_page_is_checked";
+    if !can_run(test) {
+        return;
+    }
+    let page = include_str!("../../../docs/gateway.md");
+    let part = |name: &str| page.split(&format!("```{name}\n")).nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let folder = Scratch::new();
+    std::fs::write(folder.path().join("gateway.toml"), part("toml")).unwrap();
+    std::fs::write(folder.path().join("gateway.rules"), part("text")).unwrap();
+    let line = format!(
+        "for n in 1 2; do ip link add eth$n type veth peer name far$n && ip link set eth$n up; done && cd {} && exec {PROGRAM} serve --lanes 1 --check gateway=gateway.toml",
+        folder.path().display()
+    );
+    let checked = output(Command::new("unshare").args(["--net", "sh", "-c", &line]));
+    assert!(checked.status.success(), "{checked:?}");
+    assert!(String::from_utf8_lossy(&checked.stdout).contains("checked: the settings are right"), "{checked:?}");
+}

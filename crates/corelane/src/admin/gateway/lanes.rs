@@ -1,0 +1,91 @@
+//! The lanes of a gateway, as the owner of its rules needs them: told things, all or none of them, and looked at.
+
+use super::words::{InterfaceRow, Totals, Translated};
+use corelane_rules::{Count, Facts, RuleId, RuleSet};
+use corelane_stack::{Policy, Route};
+use std::net::IpAddr;
+
+/// Whether lanes go by what they were told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InForce {
+    /// All of them.
+    Now,
+    /// At least one of them has not finished its turn, and will when it does.
+    Soon,
+}
+
+/// What rules have counted on all lanes, in the order in which they were asked for.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    pub counts: Vec<Count>,
+    /// The lanes' clock.
+    pub now: u64,
+}
+
+/// What lanes know of a packet that somebody asks about.
+#[derive(Debug, Default)]
+pub(super) struct Sighted {
+    pub source_is_ours: bool,
+    pub destination_is_ours: bool,
+    /// The lane that has a state of its flow, and the rule that made it.
+    pub state: Option<(usize, RuleId)>,
+}
+
+/// Where an address is, as one lane has it: the interface, who gets its packets, and what is known of him.
+pub(super) type Found = (usize, IpAddr, Option<(&'static str, Option<String>)>);
+
+/// All lanes. What is refused is in words for whoever asks.
+pub(super) trait Lanes {
+    /// Has all of them do these one after the other, and waits until they have. If one has no room, none is told anything.
+    fn tell(&self, orders: &[Policy]) -> Result<InForce, String>;
+    /// What these rules have counted.
+    fn counts(&self, rules: &[RuleId]) -> Result<Counted, String>;
+    /// Of each route whether it could be added; false if its network is the gateway's own.
+    fn could_lead(&self, routes: &[Route]) -> Result<Vec<Result<bool, String>>, String>;
+    /// What they know of a packet.
+    fn sight(&self, facts: &Facts) -> Result<Sighted, String>;
+    /// Whether the address is one of the gateway's, and the way to it.
+    fn way(&self, to: IpAddr) -> Result<(bool, Option<Found>), String>;
+    /// What was forwarded at each interface, by its number, and what there is of states and translation.
+    fn totals(&self) -> Result<(Vec<InterfaceRow>, Totals), String>;
+}
+
+/// What is said of an interface of one lane, put to that of others.
+pub(super) fn add_row(row: &mut InterfaceRow, other: &InterfaceRow) {
+    row.packets_in += other.packets_in;
+    row.bytes_in += other.bytes_in;
+    row.packets_out += other.packets_out;
+    row.bytes_out += other.bytes_out;
+    row.neighbours = row.neighbours.max(other.neighbours);
+    row.asked = row.asked.max(other.asked);
+}
+
+/// What is said of one lane, put to that of others.
+pub(super) fn add_totals(all: &mut Totals, other: Totals) {
+    all.lanes += other.lanes;
+    all.states += other.states;
+    all.states_refused += other.states_refused;
+    all.lines_refused += other.lines_refused;
+    if let Some(more) = other.translated {
+        let sum = all.translated.get_or_insert_default();
+        let Translated { packets, sessions, ports, begun, refused_unfit, refused_sessions, refused_source, refused_ports } = more;
+        sum.packets += packets;
+        sum.sessions += sessions;
+        sum.ports += ports;
+        sum.begun += begun;
+        sum.refused_unfit += refused_unfit;
+        sum.refused_sessions += refused_sessions;
+        sum.refused_source += refused_source;
+        sum.refused_ports += refused_ports;
+    }
+}
+
+/// A source of counts beside the lanes: a program of the port's that carries out the same rules. Its clock is the lanes'.
+pub(crate) trait Counting: Send {
+    /// What a rule has counted there.
+    fn count(&self, rule: RuleId) -> Count;
+    /// Counts of these rules begin with 0 again.
+    fn zero(&mut self, rules: &[RuleId]);
+    /// These rules are about to be in force on the lanes.
+    fn follow(&mut self, rules: &RuleSet);
+}

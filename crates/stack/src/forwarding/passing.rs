@@ -1,0 +1,267 @@
+//! What a gateway does with a packet, step by step: it is judged, translated, and sent on if it is for somebody else.
+
+use super::judging::{Answer, interface};
+use super::leaving::{leave, mtu};
+use super::{Forwarding, change, cut, martians};
+use crate::counts::Drop;
+use crate::icmp::errors::{self, Wrong};
+use crate::icmp::options;
+use crate::outward::Outward;
+use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of};
+use crate::placing::Placing;
+use crate::routes::Way;
+use crate::settings::{MssClamp, ReversePath};
+use crate::sockets::Sockets;
+use crate::translation::Translation;
+use corelane_nat::Verdict;
+use corelane_rules::{Direction, Facts};
+use corelane_wire::packet::{IpProtocol, ipv4};
+use std::net::SocketAddr;
+
+/// Bytes of the header of TCP without options.
+const TCP_BYTES: usize = 20;
+/// An odd number that mixes a flow's hash, so that which of several ways it takes has nothing to do with its lane.
+const MIXER: u32 = 0x9e37_79b9;
+
+/// What comes next of a packet that goes further.
+pub(crate) enum Next {
+    /// It is for us: a transport has it.
+    Ours,
+    /// It has left; its storage has no frames.
+    Left,
+    /// It is for an external port of that lane's.
+    Elsewhere(usize),
+}
+
+/// All that it takes.
+pub(crate) struct Passing<'r, 'o> {
+    pub out: &'r mut Outward<'o>,
+    pub own: &'r mut Forwarding,
+    pub translation: Option<&'r mut Translation>,
+    pub placing: &'r Placing,
+    pub sockets: &'r Sockets,
+    /// The stack itself has sent the packet.
+    pub is_own_word: bool,
+}
+
+/// How far a packet is.
+struct Progress {
+    /// As it came, and as it is now.
+    came: Ip,
+    ip: Ip,
+    /// What rules have seen of it when it came.
+    facts: Option<Facts>,
+    /// Its destination is another than it was.
+    is_translated: bool,
+}
+
+impl Passing<'_, '_> {
+    /// A packet that has come.
+    ///
+    /// # Errors
+    /// Why it goes no further; its sender has heard, where he is to.
+    pub fn come(&mut self, packet: &mut Packet, came: &Ip) -> Result<Next, Drop> {
+        if came.passes && !came.is_brought {
+            check(self.out, packet, came)?;
+        }
+        let facts = if came.is_brought { None } else { self.judge_in(packet, came)? };
+        let mut progress = Progress { came: *came, ip: *came, facts, is_translated: false };
+        let verdict = self.translate_in(packet, &mut progress.ip)?;
+        let is_checked = came.passes || came.is_brought || self.is_own_word;
+        if matches!(verdict, Verdict::Translated | Verdict::Elsewhere(_)) && !is_checked {
+            check(self.out, packet, came)?;
+        }
+        match verdict {
+            Verdict::Untouched if !came.passes => return Ok(Next::Ours),
+            Verdict::Untouched => {}
+            Verdict::Translated => (progress.ip.passes, progress.is_translated) = (true, true),
+            // A socket of ours may have the port, too.
+            Verdict::Elsewhere(_) if self.has_socket(packet, came) => return Ok(Next::Ours),
+            // Once is enough.
+            Verdict::Elsewhere(lane) if !came.is_brought => {
+                packet.ip = Some(Ip { is_brought: true, ..progress.ip });
+                return Ok(Next::Elsewhere(lane));
+            }
+            Verdict::Elsewhere(_) | Verdict::Refused(_) => return Err(Drop::Translation),
+        }
+        self.pass(packet, &progress).map(|()| Next::Left)
+    }
+
+    fn judge_in(&mut self, packet: &Packet, ip: &Ip) -> Result<Option<Facts>, Drop> {
+        let Some(facts) = self.own.judging.facts(self.out.routes, packet, ip) else { return Ok(None) };
+        let Err(answer) = self.own.judging.judge(self.out.now, &facts) else { return Ok(Some(facts)) };
+        match answer {
+            Answer::Nothing => {}
+            Answer::Error(wrong) => errors::tell_sender(self.out, &packet.first, ip, wrong),
+            Answer::Reset => errors::no_such_connection(self.out, packet, ip),
+        }
+        Err(Drop::Judged)
+    }
+
+    /// Judges a packet that is about to leave by that interface, as it is before its source is translated.
+    fn judge_out(&mut self, packet: &Packet, progress: &Progress, leaves_by: usize) -> Result<(), Drop> {
+        let facts = match progress.facts.filter(|_| !progress.is_translated) {
+            Some(facts) => facts,
+            None => match self.own.judging.facts(self.out.routes, packet, &progress.ip) {
+                Some(facts) => facts,
+                None => return Ok(()),
+            },
+        };
+        let facts = Facts { direction: Direction::Out, transmit: interface(leaves_by), ..facts };
+        let Err(answer) = self.own.judging.judge(self.out.now, &facts) else { return Ok(()) };
+        match answer {
+            Answer::Nothing => {}
+            Answer::Error(wrong) => self.tell(packet, progress, wrong),
+            Answer::Reset => self.reset(packet, progress),
+        }
+        Err(Drop::Judged)
+    }
+
+    /// Translates a packet that is for an external address: what comes from outside, and what an inside host sends there (RFC 4787, REQ-9).
+    fn translate_in(&mut self, packet: &mut Packet, ip: &mut Ip) -> Result<Verdict, Drop> {
+        let Some(translation) = &mut self.translation else { return Ok(Verdict::Untouched) };
+        let interface = packet.interface;
+        if ip.is_part || !self.out.interfaces[interface].forwards() || !translation.is_external(ip.destination) {
+            return Ok(Verdict::Untouched);
+        }
+        if !change::finish_sum(packet, ip, self.out.leaves_sums(interface)) {
+            return Err(Drop::Malformed);
+        }
+        // Whether what comes from outside is for a socket is known when it is of no session; an inside host's begins one.
+        let from_inside = !(ip.is_brought || self.is_own_word || translation.is_outside(interface));
+        if from_inside && self.has_socket(packet, ip) {
+            return Ok(Verdict::Untouched);
+        }
+        let Some(translation) = &mut self.translation else { return Ok(Verdict::Untouched) };
+        let placing = self.placing;
+        Ok(translation.come(self.out.now, packet, ip, from_inside, |flow| placing.lane_of(flow) == placing.lane()))
+    }
+
+    /// Whether a socket of ours gets a datagram.
+    fn has_socket(&self, packet: &Packet, ip: &Ip) -> bool {
+        let head = packet.transport(ip).next().and_then(|first| first.first_chunk::<4>());
+        let Some([a, b, c, d]) = head.filter(|_| ip.protocol == IpProtocol::UDP) else { return false };
+        let end = |address, port| SocketAddr::new(address, u16::from_be_bytes(port));
+        self.sockets.find(end(ip.destination, [*c, *d]), end(ip.source, [*a, *b])).is_some()
+    }
+
+    /// Sends a packet on.
+    fn pass(&mut self, packet: &mut Packet, progress: &Progress) -> Result<(), Drop> {
+        let (ip, came_by) = (&progress.ip, packet.interface);
+        self.check_reverse(packet, progress)?;
+        let (secret, placing) = (self.own.secret, self.placing);
+        let draw = || (placing.hash_of(packet, ip) ^ secret).wrapping_mul(MIXER);
+        let Some(way) = self.out.routes.way_of_flow(ip.destination, draw) else {
+            self.tell(packet, progress, Wrong::Network);
+            return Err(Drop::NoRoute);
+        };
+        if change::hops(packet, ip) <= 1 {
+            self.tell(packet, progress, Wrong::Hops);
+            return Err(Drop::Hops);
+        }
+        let (length, mtu) = (ip.head + ip.length, mtu(self.out.interfaces, way.interface));
+        // What was put together here is cut again.
+        if length > mtu && (ip.source.is_ipv6() || cut::is_kept_whole(packet) && !ip.was_cut) {
+            self.tell(packet, progress, Wrong::TooBig { most: mtu });
+            return Err(Drop::TooBig);
+        }
+        self.judge_out(packet, progress, way.interface)?;
+        let ip = self.change_for(packet, progress, &way)?;
+        leave(self.out, packet, &ip, way, mtu)?;
+        self.own.count(came_by, way.interface, length);
+        Ok(())
+    }
+
+    /// Whether the sender is one from whom packets may come by the interface. What another lane has brought from inside has our address by now.
+    fn check_reverse(&self, packet: &Packet, progress: &Progress) -> Result<(), Drop> {
+        let (from, reverse) = (progress.came.source, self.own.roles[packet.interface].reverse_path);
+        let is_any = reverse == ReversePath::Off || self.is_own_word || progress.came.is_brought && self.out.routes.is_own(from);
+        match is_any || self.out.routes.is_expected(from, packet.interface, reverse == ReversePath::Strict) {
+            true => Ok(()),
+            false => Err(Drop::ReversePath),
+        }
+    }
+
+    /// Changes what a router changes in a packet that leaves so; what it is then.
+    fn change_for(&mut self, packet: &mut Packet, progress: &Progress, way: &Way) -> Result<Ip, Drop> {
+        let ip = progress.ip;
+        if !change::finish_sum(packet, &ip, self.out.leaves_sums(packet.interface)) {
+            return Err(Drop::Malformed);
+        }
+        if ip.protocol == IpProtocol::TCP && !ip.is_part {
+            let heads = TCP_BYTES + if ip.source.is_ipv4() { ipv4::Header::BYTES } else { HEADER_BYTES_V6 };
+            let most = |interface: usize| match self.own.roles[interface].mss {
+                MssClamp::Off => None,
+                MssClamp::ToMtu => Some(mtu(self.out.interfaces, interface).saturating_sub(heads).min(u16::MAX.into()) as u16),
+                MssClamp::To(most) => Some(most),
+            };
+            let most = most(packet.interface).into_iter().chain(most(way.interface)).min();
+            most.into_iter().for_each(|most| change::clamp_mss(packet, &ip, most));
+        }
+        let ip = if progress.is_translated { ip } else { self.translate_out(packet, ip, way.interface)? };
+        change::take_hop(packet, &ip);
+        Ok(ip)
+    }
+
+    /// Translates the source of a packet that leaves by an outside interface; what it is then. No address of an inside host leaves.
+    fn translate_out(&mut self, packet: &mut Packet, mut ip: Ip, leaves_by: usize) -> Result<Ip, Drop> {
+        let Some(translation) = self.translation.as_mut().filter(|one| one.is_outside(leaves_by) && ip.source.is_ipv4()) else {
+            return Ok(ip);
+        };
+        let placing = self.placing;
+        match translation.leave(self.out.now, packet, &mut ip, |flow| placing.lane_of(flow) == placing.lane()) {
+            Verdict::Translated => Ok(ip),
+            Verdict::Untouched if translation.is_external(ip.source) => Ok(ip),
+            _ => Err(Drop::Translation),
+        }
+    }
+
+    /// Tells the sender of a packet what is wrong with it, as he knows it.
+    fn tell(&mut self, packet: &Packet, progress: &Progress, wrong: Wrong) {
+        let Progress { came, ip, is_translated, .. } = progress;
+        let Some(translation) = self.translation.as_mut().filter(|_| *is_translated) else {
+            return errors::tell_sender(self.out, &packet.first, ip, wrong);
+        };
+        if let Some(known) = translation.as_sent(self.out.now, &packet.first, ip) {
+            errors::tell_sender(self.out, known.packet(), &Ip { passes: came.passes, ..known.ip }, wrong);
+        }
+    }
+
+    /// Resets the connection of a packet, in the name of whom its sender means.
+    fn reset(&mut self, packet: &Packet, progress: &Progress) {
+        let Progress { ip, is_translated, .. } = progress;
+        match self.translation.as_mut().filter(|_| *is_translated) {
+            None => errors::no_such_connection(self.out, packet, ip),
+            Some(translation) => {
+                let known = translation.as_sent(self.out.now, &packet.first, ip);
+                known.into_iter().for_each(|known| errors::reset(self.out, (packet, ip), (known.packet(), &known.ip)));
+            }
+        }
+    }
+}
+
+/// Whether a packet may be forwarded, as it came: its addresses are of hosts, and no route of the sender's is in it (RFC 7126, section 4.3; RFC 5095).
+fn check(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) -> Result<(), Drop> {
+    let is_ours = out.routes.is_own(ip.source) || out.routes.is_broadcast(ip.source);
+    if is_ours || out.routes.is_broadcast(ip.destination) || !martians::may_pass(ip.source, ip.destination) {
+        return Err(Drop::Martian);
+    }
+    if ip.source.is_ipv6() {
+        let has_route = ip.head > HEADER_BYTES_V6 && chain_of(&packet.first).is_none_or(|chain| chain.has_route());
+        return if has_route { Err(Drop::SourceRoute) } else { Ok(()) };
+    }
+    if ip.head == ipv4::Header::BYTES {
+        return Ok(());
+    }
+    match options::look(packet.first.get(..ip.head).unwrap_or_default()) {
+        None => Ok(()),
+        Some(options::Unfit::Wrong { at }) => {
+            errors::tell_sender(out, &packet.first, ip, Wrong::Option { at });
+            Err(Drop::Malformed)
+        }
+        Some(options::Unfit::Route | options::Unfit::RouteEnded) => {
+            errors::tell_sender(out, &packet.first, ip, Wrong::Route);
+            Err(Drop::SourceRoute)
+        }
+    }
+}
