@@ -10,6 +10,7 @@
 //! A user sends to a user of another house, so a packet leaves by where it came. The thread that receives for the gateway is the gateway's, whoever that is.
 
 mod cells;
+mod changes;
 mod contenders;
 mod houses;
 mod linux;
@@ -32,7 +33,8 @@ use super::report::Findings;
 use super::rounds::Extent;
 use super::server;
 use super::stage::{Ours, Stage};
-use cells::CELLS;
+use cells::{CELLS, Cell};
+use contenders::{Asked, Gateway};
 
 /// What to measure.
 #[derive(Args, Debug)]
@@ -64,7 +66,8 @@ impl Arguments {
         ensure!(server::is_installed("nft"), "the kernel counts by nftables, which is missing here: install nftables");
         let mut findings = Findings::default();
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
-            let measured = rounds::run(cell, stage, extent, interrupt)?;
+            let who = takes_part(cell, stage, &mut findings)?;
+            let measured = rounds::run(cell, who, stage, extent, interrupt)?;
             findings.note(rounds::NOTE);
             findings.show(&rounds::table(&measured), &measured, rounds::judge(&measured))?;
         }
@@ -72,10 +75,27 @@ impl Arguments {
             let ramps = post::run(stage, extent, interrupt)?;
             findings.show(&post::table(&ramps), &ramps, post::judge(&ramps))?;
         }
+        if wants(&self.only, changes::CELL) {
+            let made = changes::run(stage, extent, interrupt)?;
+            findings.show(&changes::table(&made), &made, changes::judge(&made))?;
+        }
         Ok(findings)
     }
 }
 
+/// Who of a cell takes part: all whose file this corelane understands.
+fn takes_part(cell: &Cell, stage: &Stage, findings: &mut Findings) -> Result<Vec<Gateway>> {
+    let mut who = cell.who.to_vec();
+    for &gateway in cell.who.iter().filter(|gateway| gateway.is_ours()) {
+        let asked = Asked { gateway, is_tagged: cell.is_tagged, beside: None };
+        if let Some(why) = ours::lacking(asked, &stage.corelane)? {
+            who.retain(|&one| one != gateway);
+            findings.leave_out(why);
+        }
+    }
+    Ok(who)
+}
+
 fn cell_names() -> clap::builder::PossibleValuesParser {
-    CELLS.iter().map(|cell| cell.name).chain([post::CELL]).collect::<Vec<_>>().into()
+    CELLS.iter().map(|cell| cell.name).chain([post::CELL, changes::CELL]).collect::<Vec<_>>().into()
 }

@@ -31,6 +31,7 @@ const AGAINST_LINUX: &[Gateway] = &[
     Gateway::Flat,
     Gateway::ByMap,
     Gateway::Redirect,
+    Gateway::Lane(Rules::Xdp),
     Gateway::Lane(Rules::Tree),
     Gateway::Polling(Rules::No),
     Gateway::Polling(Rules::Flat),
@@ -40,6 +41,7 @@ const AGAINST_LINUX: &[Gateway] = &[
 
 /// On VLANs, as the post has them: ours alone.
 const OURS: &[Gateway] = &[
+    Gateway::Lane(Rules::Xdp),
     Gateway::Lane(Rules::Flat),
     Gateway::Lane(Rules::Tree),
     Gateway::Polling(Rules::No),
@@ -55,6 +57,9 @@ pub const CELLS: &[Cell] = &[
     Cell { name: "gateway-vlan-510", who: OURS, is_tagged: true, by: Means::Frames },
 ];
 
+/// The tree in XDP, of nftables' rules one after the other, of their verdict maps, and of a bare redirect.
+pub const XDP_BY: [(Gateway, Limit); 3] =
+    [(Gateway::Flat, Limit::AtMost(0.1)), (Gateway::ByMap, Limit::AtMost(0.35)), (Gateway::Redirect, Limit::AtMost(1.3))];
 /// A lane that polls, of nftables' rules one after the other.
 pub const LANE_BY_FLAT: Limit = Limit::AtMost(0.6);
 /// What rules cost in a lane as a tree, of what they cost one after the other.

@@ -30,6 +30,19 @@ pub enum Rules {
     Skipto,
     /// The 160 as a tree of decisions.
     Tree,
+    /// That tree in the port's program, which forwards what needs no lane.
+    Xdp,
+}
+
+/// What is to be started.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Who.
+    pub gateway: Gateway,
+    /// Houses are VLANs, else networks of the port itself.
+    pub is_tagged: bool,
+    /// A program computes beside it on its CPU, and it leaves others such a share in hundredths if it polls.
+    pub beside: Option<u32>,
 }
 
 impl Gateway {
@@ -64,6 +77,7 @@ impl Rules {
             Self::Flat => "flat",
             Self::Skipto => "skipto",
             Self::No | Self::Tree => "tree",
+            Self::Xdp => "xdp",
         }
     }
 }
@@ -88,6 +102,7 @@ impl fmt::Display for Rules {
             Self::Flat => "flat",
             Self::Skipto => "skipto",
             Self::Tree => "tree",
+            Self::Xdp => "tree in XDP",
         })
     }
 }

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 
-use super::contenders::Rules;
+use super::contenders::{Asked, Rules};
 use super::houses::{self, CAMPUS};
-use super::running::Asked;
 use crate::cpus::SERVER_CPU;
 use crate::packet::wire::{End, Wire};
 use crate::server::Server;
@@ -29,6 +29,11 @@ impl Folder {
         Ok(folder)
     }
 
+    /// What a server is told of it.
+    fn place(&self) -> String {
+        format!("gateway={}", self.0.join("gateway.toml").display())
+    }
+
     /// Writes a file there.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.0.join(name);
@@ -44,11 +49,19 @@ impl Drop for Folder {
     }
 }
 
-/// Starts it at the far end of the wire, from its folder.
-pub fn start(folder: &Folder, corelane: &Path, wire: &Wire) -> Result<Server> {
-    let mut command = wire.command(End::Far, corelane)?;
+/// Why this corelane cannot be such a gateway; none if it can.
+pub fn lacking(asked: Asked, corelane: &Path) -> Result<Option<String>> {
+    let folder = Folder::new(asked)?;
+    let output = Command::new(corelane).args(["serve", "--check"]).arg(folder.place()).output().context("corelane serve")?;
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ok((!output.status.success()).then(|| format!("{}: {}", asked.gateway, words.trim())))
+}
+
+/// Starts it at the far end of the wire, from its folder, on these CPUs; its lane is on the server's.
+pub fn start(folder: &Folder, cpus: &[usize], corelane: &Path, wire: &Wire) -> Result<Server> {
+    let mut command = wire.command_on(cpus, End::Far, corelane)?;
     command.args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string()]);
-    command.arg(format!("gateway={}", folder.0.join("gateway.toml").display()));
+    command.arg(folder.place());
     Server::start(command)
 }
 
@@ -139,7 +152,7 @@ mod tests {
             let addresses = networks.iter().map(|one| one["addresses"].as_array().map_or(0, Vec::len));
             assert_eq!((addresses.sum::<usize>(), networks.len()), (40, if is_tagged { 40 } else { 1 }), "{text}");
             assert_eq!(table["polling"]["user_frac"].as_integer(), Some(30));
-            for rules in [Rules::Flat, Rules::Skipto, Rules::Tree] {
+            for rules in [Rules::Flat, Rules::Skipto, Rules::Tree, Rules::Xdp] {
                 assert_eq!(script(rules, is_tagged).matches(" count ").count(), 160, "{rules:?}");
             }
         }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::contenders::{Gateway, Rules};
+use super::contenders::{Asked, Gateway, Rules};
 use super::houses::{FRAME_BYTES, TAG_BYTES};
-use super::running::{Asked, Passed, Running};
+use super::running::{Passed, Running};
 use crate::bars::Limit;
 use crate::interrupt::Interrupt;
 use crate::rounds::{Extent, Rounds, Verdict};

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 
-use super::cells::{Cell, LANE_BY_FLAT, TREE_BY_FLAT, TREE_BY_SKIPTO};
-use super::contenders::{Gateway, Rules};
-use super::running::{Asked, Passed, Running};
+use super::cells::{Cell, LANE_BY_FLAT, TREE_BY_FLAT, TREE_BY_SKIPTO, XDP_BY};
+use super::contenders::{Asked, Gateway, Rules};
+use super::running::{Passed, Running};
 use crate::interrupt::Interrupt;
 use crate::rounds::{Extent, Rounds, Verdict, divided};
 use crate::stage::Stage;
@@ -14,13 +14,13 @@ use corelane_load::stats::median;
 /// All that one cell showed.
 pub type CellRounds = Rounds<Gateway, Passed>;
 
-/// Measures one cell: every gateway on a wire of its own, started anew for each round.
+/// Measures one cell: each of these gateways on a wire of its own, started anew for each round.
 ///
 /// # Errors
 /// When a gateway does not start or forward, or a signal asks for the end.
-pub fn run(cell: &Cell, stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<CellRounds> {
-    Rounds::take(cell.name, cell.who.to_vec(), extent.rounds, interrupt, |place| {
-        let asked = Asked { gateway: cell.who[place], is_tagged: cell.is_tagged, beside: None };
+pub fn run(cell: &Cell, who: Vec<Gateway>, stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<CellRounds> {
+    Rounds::take(cell.name, who.clone(), extent.rounds, interrupt, |place| {
+        let asked = Asked { gateway: who[place], is_tagged: cell.is_tagged, beside: None };
         let running = Running::start(asked, &stage.corelane)?;
         running.saturated(cell.by, extent.timing.warm_up, extent.timing.window)
     })
@@ -38,12 +38,13 @@ pub fn judge(found: &CellRounds) -> Vec<Verdict> {
         let what = format!("{} / {}, what rules add to a packet", polls(of), polls(by));
         Verdict::of_rounds(found.cell, what, &divided(&added(of)?, &added(by)?), bar)
     };
-    let verdicts = [
+    let xdp = XDP_BY.into_iter().map(|(by, bar)| cost(Gateway::Lane(Rules::Xdp), by, bar));
+    let lanes = [
         cost(polls(Rules::Tree), Gateway::Flat, LANE_BY_FLAT),
         rules(Rules::Tree, Rules::Flat, TREE_BY_FLAT),
         rules(Rules::Tree, Rules::Skipto, TREE_BY_SKIPTO),
     ];
-    verdicts.into_iter().flatten().collect()
+    xdp.chain(lanes).flatten().collect()
 }
 
 /// What the columns do not say of themselves.
@@ -89,6 +90,8 @@ mod tests {
         assert_eq!(words(&judge(&found(&lanes))), [(0.125, Word::Met), (0.5, Word::Missed)]);
         let beside = judge(&found(&[&lanes[..], &[(Gateway::Flat, 2.5)]].concat()));
         assert_eq!((beside.len(), beside[0].value, beside[0].word), (3, 0.5, Word::Met));
+        let xdp = [(Gateway::Lane(Rules::Xdp), 0.25), (Gateway::Flat, 5.0), (Gateway::ByMap, 0.5), (Gateway::Redirect, 0.2)];
+        assert_eq!(words(&judge(&found(&xdp))), [(0.05, Word::Met), (0.5, Word::Missed), (1.25, Word::Met)]);
     }
 
     #[test]

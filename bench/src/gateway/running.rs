@@ -1,6 +1,6 @@
 //! A gateway on a wire of its own, and its users at the other end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use nix::net::if_::if_nametoindex;
 use serde::Serialize;
 
 use super::cells::Means;
-use super::contenders::Gateway;
+use super::contenders::{Asked, Gateway};
 use super::linux;
 use super::ours::{self, Folder};
 use super::programs::{self, Sink};
 use super::sockets::Sockets;
-use crate::cpus::SERVER_CPU;
+use crate::cpus::{GENERATOR_CPU, SERVER_CPU};
 use crate::flood::spin;
 use crate::packet::flood::{Emitted, Emitter};
 use crate::packet::wire::{End, Wire};
@@ -31,23 +31,12 @@ const TRIED_FOR: Duration = Duration::from_millis(300);
 /// How long the last packets may take to the far end and back.
 const BACK_WITHIN: Duration = Duration::from_millis(100);
 
-/// What is to be started.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked {
-    /// Who.
-    pub gateway: Gateway,
-    /// Houses are VLANs, else networks of the port itself.
-    pub is_tagged: bool,
-    /// A program computes beside it on its CPU, and it leaves others such a share in hundredths if it polls.
-    pub beside: Option<u32>,
-}
-
 /// A gateway, and what its users need.
 pub struct Running {
     // Order matters: programs end before the wire does.
     spinner: Option<Server>,
     server: Option<Server>,
-    _folder: Folder,
+    folder: Folder,
     /// The kernel's thread that receives for it.
     receiver: Process,
     /// The kernel's own thread of its CPU.
@@ -110,6 +99,18 @@ impl Running {
     /// # Errors
     /// When the wire or the gateway cannot be made, or it does not forward all of a small offer.
     pub fn start(asked: Asked, corelane: &Path) -> Result<Self> {
+        Self::start_on(&[SERVER_CPU], asked, corelane)
+    }
+
+    /// The same, but for what is beside its lane: that may use the other CPU as well, as control does on a machine of more.
+    ///
+    /// # Errors
+    /// As for [`Running::start`].
+    pub fn start_unpinned(asked: Asked, corelane: &Path) -> Result<Self> {
+        Self::start_on(&[SERVER_CPU, GENERATOR_CPU], asked, corelane)
+    }
+
+    fn start_on(cpus: &[usize], asked: Asked, corelane: &Path) -> Result<Self> {
         let Asked { gateway, is_tagged, beside } = asked;
         let mut wire = Wire::new()?;
         let [near, far] = [wire.mac(End::Near)?, wire.mac(End::Far)?];
@@ -124,7 +125,7 @@ impl Running {
                 wire.attach(End::Far, &programs::redirecting(far_index)?)?;
                 None
             }
-            _ if gateway.is_ours() => Some(ours::start(&folder, corelane, &wire)?),
+            _ if gateway.is_ours() => Some(ours::start(&folder, cpus, corelane, &wire)?),
             _ => {
                 kernel(gateway, &wire)?;
                 None
@@ -134,10 +135,39 @@ impl Running {
         let users = programs::users(near_index, [near, far], is_tagged)?;
         let emitter = Emitter::of(users, programs::frame([near, far], is_tagged));
         let mut running =
-            Self { spinner: None, server, _folder: folder, receiver, softirq: Threads::of(&[SERVER_CPU]), sink, emitter, wire };
+            Self { spinner: None, server, folder, receiver, softirq: Threads::of(&[SERVER_CPU]), sink, emitter, wire };
         running.await_forwarding()?;
         running.spinner = beside.map(|_| spin(&running.wire)).transpose()?;
         Ok(running)
+    }
+
+    /// The number of its process; none where the kernel is the gateway.
+    pub fn pid(&self) -> Option<i32> {
+        self.server.as_ref().map(Server::pid)
+    }
+
+    /// Writes a file beside its own.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        self.folder.write(name, text)
+    }
+
+    /// Packets that came to their users so far.
+    pub fn came(&self) -> u64 {
+        self.sink.right()
+    }
+
+    /// Offers so many packets a second while `work` is done; returns how many it were and what came of it, once the last of them had time to come.
+    pub fn meanwhile<T: Send>(&self, rate: f64, work: impl FnOnce() -> Result<T> + Send) -> Result<(u64, T)> {
+        let goes_on = AtomicBool::new(true);
+        thread::scope(|scope| {
+            let offering = scope.spawn(|| self.offer(Some(rate), &|| goes_on.load(Ordering::Relaxed)));
+            let done = work();
+            goes_on.store(false, Ordering::Relaxed);
+            // reason: a thread that panicked has said so.
+            let emitted = offering.join().expect("the users' thread")?;
+            thread::sleep(BACK_WITHIN);
+            Ok((emitted.frames, done?))
+        })
     }
 
     fn used(&self) -> Result<Used> {

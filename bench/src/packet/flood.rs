@@ -217,7 +217,7 @@ pub fn ask_beside(
     window: Duration,
     meanwhile: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<()>,
 ) -> Result<Report> {
-    let mut command = wire.command_on(GENERATOR_CPU, End::Far, corelane)?;
+    let mut command = wire.command_on(&[GENERATOR_CPU], End::Far, corelane)?;
     command.args(["load", "echo", url, "--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--json", "--quiet"]);
     command.args(["--connections", "4", "--rate", &rate.to_string(), "--timeout", "10s", "--warmup", "200ms"]);
     command.args(["--duration", &format!("{}us", window.as_micros())]);

@@ -127,12 +127,12 @@ impl Wire {
 
     /// A program at an end, on that end's CPU.
     pub fn command(&self, end: End, program: impl AsRef<OsStr>) -> Result<Command> {
-        self.command_on(end.cpu(), end, program)
+        self.command_on(&[end.cpu()], end, program)
     }
 
-    /// A program at an end, on another CPU.
-    pub fn command_on(&self, cpu: usize, end: End, program: impl AsRef<OsStr>) -> Result<Command> {
-        let start = server::on_cpus(&[cpu], program.as_ref())?;
+    /// A program at an end, on other CPUs.
+    pub fn command_on(&self, cpus: &[usize], end: End, program: impl AsRef<OsStr>) -> Result<Command> {
+        let start = server::on_cpus(cpus, program.as_ref())?;
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.rig.place(end as usize))).arg("--").arg(start.get_program());
         command.args(start.get_args());
