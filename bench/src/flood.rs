@@ -30,6 +30,7 @@ use super::rounds::{Extent, Rounds, Verdict};
 use super::server;
 use super::stage::{Ours, Stage};
 use super::tables::{self, number};
+pub use flooded::spin;
 use flooded::{Flooded, Target};
 use seen::{CELL, Curve, Curves, Step};
 use xtask::workspace::Workspace;

@@ -15,6 +15,7 @@ mod entrants;
 mod event;
 mod flood;
 mod ganesha;
+mod gateway;
 mod generator;
 mod host;
 mod http;
@@ -99,6 +100,9 @@ enum Subject {
     /// What is answered, and what is left for others, as more and more is offered to one CPU: sockets, sockets with threads that receive, packet lanes, and
     /// those that poll. Needs CPU 0 (server), CPU 1 (generator), and root.
     Flood(flood::Arguments),
+    /// A gateway between 40 networks, which counts what 160 rules say: lanes beside the kernel's forwarding with nftables, and a bare redirect. Needs CPU 0 (gateway),
+    /// CPU 1 (its users), nftables, and root.
+    Gateway(gateway::Arguments),
     /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
     /// CPU 0 and CPU 1, perf, and root.
     Steer(Manner),
@@ -156,6 +160,7 @@ fn main() -> Result<()> {
             std::hint::spin_loop();
         },
         Subject::Flood(flood) => flood.run()?,
+        Subject::Gateway(gateway) => gateway.run()?,
         Subject::Plot => record::draw_all(&Workspace::load()?.root)?,
         Subject::Echo(echo) => echo.run()?,
         Subject::Rpc(rpc) => rpc.run()?,

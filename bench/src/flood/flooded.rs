@@ -182,7 +182,7 @@ impl Target {
 
     /// Puts frames on the wire as long as is said, for the echo or for a port that nobody has; returns how many.
     pub fn emit(&self, to_echo: bool, offer: Option<f64>, goes_on: &(dyn Fn() -> bool + Sync)) -> Result<u64> {
-        if to_echo { &self.emitter } else { &self.closed }.emit(&self.wire, offer, goes_on)
+        Ok(if to_echo { &self.emitter } else { &self.closed }.emit(&self.wire, offer, goes_on)?.frames)
     }
 
     /// Asks the service on the same lane while so much is offered: its 99th percentile in milliseconds, and requests without an answer.
@@ -263,7 +263,7 @@ fn receive(who: Flooded, wire: &Wire) -> Result<()> {
 }
 
 /// A program that computes without end, on the server's CPU.
-fn spin(wire: &Wire) -> Result<Server> {
+pub fn spin(wire: &Wire) -> Result<Server> {
     let own = std::env::current_exe().context("this program")?;
     let mut command = wire.command(End::Far, own)?;
     command.arg("spin");

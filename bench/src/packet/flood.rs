@@ -17,6 +17,8 @@ use anyhow::{Context, Result, ensure};
 use corelane_load::report::Report;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::gettid;
 use serde::Serialize;
 
@@ -108,6 +110,15 @@ struct Target {
     emitter: Emitter,
 }
 
+/// What was put on a wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Emitted {
+    /// Frames, those among them for which the wire had no room.
+    pub frames: u64,
+    /// Processor time of the thread that did it.
+    pub cpu_ns: u64,
+}
+
 /// A flood of the far end of a wire.
 pub struct Emitter {
     flood: Flood,
@@ -123,14 +134,19 @@ impl Emitter {
         Ok(Self { flood: Flood::new(interface)?, frame })
     }
 
+    /// At the near end of a wire, with what this program makes of a frame.
+    pub fn of(flood: Flood, frame: Vec<u8>) -> Self {
+        Self { flood, frame }
+    }
+
     /// The same to another port.
     pub fn at_port(mut self, port: u16) -> Self {
         programs::set_port(&mut self.frame, port);
         self
     }
 
-    /// Puts frames on the wire as long as is said, so many a second or as many as can be; returns how many. Everything else on this thread's CPU comes before it.
-    pub fn emit(&self, wire: &Wire, offer: Option<f64>, goes_on: impl Fn() -> bool + Sync) -> Result<u64> {
+    /// Puts frames on the wire as long as is said, so many a second or as many as can be. Everything else on this thread's CPU comes before it.
+    pub fn emit(&self, wire: &Wire, offer: Option<f64>, goes_on: impl Fn() -> bool + Sync) -> Result<Emitted> {
         wire.inside(End::Near, || {
             yields(gettid().as_raw().unsigned_abs())?;
             self.flood.begin(offer)?;
@@ -138,7 +154,8 @@ impl Emitter {
             while goes_on() {
                 self.flood.emit(&self.frame, frames)?;
             }
-            self.flood.sent()
+            // This thread did nothing else.
+            Ok(Emitted { frames: self.flood.sent()?, cpu_ns: thread_cpu_ns()? })
         })
     }
 }
@@ -171,14 +188,14 @@ impl Target {
     fn step(&self, offer: Option<f64>, window: Duration) -> Result<Step> {
         let server = self.echoing.server.as_ref().context("a flooded echo has a process")?;
         let (answers, switched, started) = (self.counting.answers()?, switches(server.pid())?, Instant::now());
-        let sent = self.emit(offer, || started.elapsed() < window)?;
+        let sent = self.emit(offer, || started.elapsed() < window)?.frames;
         let (answered, switched, took) =
             (self.counting.answers()? - answers, switches(server.pid())? - switched, started.elapsed().as_secs_f64());
         let [offered_per_s, answered_per_s, switches_per_s] = [sent, answered, switched].map(|count| count as f64 / took);
         Ok(Step { offered_per_s, answered_per_s, switches_per_s })
     }
 
-    fn emit(&self, offer: Option<f64>, goes_on: impl Fn() -> bool + Sync) -> Result<u64> {
+    fn emit(&self, offer: Option<f64>, goes_on: impl Fn() -> bool + Sync) -> Result<Emitted> {
         self.emitter.emit(&self.echoing.wire, offer, goes_on)
     }
 
@@ -200,7 +217,7 @@ pub fn ask_beside(
     window: Duration,
     meanwhile: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<()>,
 ) -> Result<Report> {
-    let mut command = wire.command_on(GENERATOR_CPU, End::Far, corelane)?;
+    let mut command = wire.command_on(&[GENERATOR_CPU], End::Far, corelane)?;
     command.args(["load", "echo", url, "--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--json", "--quiet"]);
     command.args(["--connections", "4", "--rate", &rate.to_string(), "--timeout", "10s", "--warmup", "200ms"]);
     command.args(["--duration", &format!("{}us", window.as_micros())]);
@@ -219,6 +236,12 @@ pub fn yields(thread: u32) -> Result<()> {
         Command::new("chrt").args(["--idle", "--pid", "0", &thread.to_string()]).status().context("chrt (package util-linux)")?;
     ensure!(status.success(), "chrt: {status}");
     Ok(())
+}
+
+/// Processor time of this thread, in nanoseconds.
+pub fn thread_cpu_ns() -> Result<u64> {
+    let used = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).context("this thread's clock")?;
+    Ok(used.num_nanoseconds().unsigned_abs())
 }
 
 /// How often the threads of a process have been switched.

@@ -13,18 +13,18 @@ use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 pub const PORT: u16 = 60_007;
 
 /// What an XDP program answers (`enum xdp_action`).
-const DROP: i32 = 1;
-const PASS: i32 = 2;
-const TX: i32 = 3;
+pub const DROP: i32 = 1;
+pub const PASS: i32 = 2;
+pub const TX: i32 = 3;
 
 /// Functions of the kernel (bpf-helpers(7)).
-const MAP_LOOKUP: i32 = 1;
+pub const MAP_LOOKUP: i32 = 1;
 const NOW: i32 = 5;
-const RANDOM: i32 = 7;
+pub const RANDOM: i32 = 7;
 const REDIRECT: i32 = 23;
 
-const CONTEXT_DATA: i16 = 0;
-const CONTEXT_DATA_END: i16 = 4;
+pub const CONTEXT_DATA: i16 = 0;
+pub const CONTEXT_DATA_END: i16 = 4;
 
 /// Where things stand in a frame with an IPv4 header without options.
 mod at {
@@ -137,13 +137,26 @@ impl Flood {
     /// Out of this interface. Each frame gets a source port of one of the flows, and its number as its first bytes for the service: the same bytes time after time look like a loop of
     /// echoes, and are not answered. A frame that is not due is dropped before the wire sees it.
     pub fn new(interface: u32) -> Result<Self> {
+        Self::of(interface, at::PAYLOAD + NUMBER_BYTES, |a| {
+            a.store(Width::Eight, R7, at::PAYLOAD, R1);
+            a.call(RANDOM);
+            a.alu(Alu::And, R0, FLOWS - 1);
+            a.alu(Alu::Or, R0, i32::from(FLOOD_PORT));
+            a.to_big_endian_16(R0);
+            a.store(Width::Two, R7, at::SOURCE_PORT, R0);
+        })
+    }
+
+    /// Out of this interface, frames of so many bytes at least, each of which `change` makes another one: it finds the frame in R7 and its number in R1, and
+    /// keeps R6 and R7.
+    pub fn of(interface: u32, bytes: i16, change: impl FnOnce(&mut Assembler)) -> Result<Self> {
         let map = Map::new(MapKind::Array, pace::BYTES, 1, "bench_pace")?;
         let mut a = Assembler::new();
         let [drop, goes, on_time] = [a.label(), a.label(), a.label()];
         a.load(Width::Four, R7, R1, CONTEXT_DATA);
         a.load(Width::Four, R8, R1, CONTEXT_DATA_END);
         a.alu(Alu::Move, R4, R7);
-        a.alu(Alu::Add, R4, i32::from(at::PAYLOAD + NUMBER_BYTES));
+        a.alu(Alu::Add, R4, i32::from(bytes));
         a.branch(When::Greater, R4, R8, drop);
         look_up(&mut a, &map, drop);
         a.alu(Alu::Move, R6, R0);
@@ -163,16 +176,8 @@ impl Flood {
         a.load(Width::Eight, R1, R6, pace::SENT);
         a.alu(Alu::Add, R1, 1);
         a.store(Width::Eight, R6, pace::SENT, R1);
-        a.store(Width::Eight, R7, at::PAYLOAD, R1);
-        a.call(RANDOM);
-        a.alu(Alu::And, R0, FLOWS - 1);
-        a.alu(Alu::Or, R0, i32::from(FLOOD_PORT));
-        a.to_big_endian_16(R0);
-        a.store(Width::Two, R7, at::SOURCE_PORT, R0);
-        a.alu(Alu::Move, R1, interface as i32);
-        a.alu(Alu::Move, R2, 0);
-        a.call(REDIRECT);
-        a.exit();
+        change(&mut a);
+        redirect(&mut a, interface);
         a.place(drop);
         a.alu(Alu::Move, R0, DROP);
         a.exit();
@@ -197,6 +202,14 @@ impl Flood {
         let sent = value.get(pace::SENT as usize..).and_then(|sent| sent.try_into().ok()).context("the pace has 24 bytes")?;
         Ok(u64::from_ne_bytes(sent))
     }
+}
+
+/// Ends with the frame on its way out of an interface.
+pub fn redirect(a: &mut Assembler, interface: u32) {
+    a.alu(Alu::Move, R1, interface.cast_signed());
+    a.alu(Alu::Move, R2, 0);
+    a.call(REDIRECT);
+    a.exit();
 }
 
 /// A frame of a flood, with so many bytes for the service; its datagram has no checksum, since its source port varies (RFC 768).
@@ -255,7 +268,8 @@ fn look_up(a: &mut Assembler, map: &Map, absent: Label) {
     a.branch(When::Equal, R0, 0, absent);
 }
 
-fn load(a: Assembler, name: &str) -> Result<Program> {
+/// Loads an XDP program.
+pub fn load(a: Assembler, name: &str) -> Result<Program> {
     Program::load(ProgramKind::Xdp, &a.finish(), name).map_err(|error| anyhow::anyhow!("{name}: {error}"))
 }
 

@@ -127,12 +127,12 @@ impl Wire {
 
     /// A program at an end, on that end's CPU.
     pub fn command(&self, end: End, program: impl AsRef<OsStr>) -> Result<Command> {
-        self.command_on(end.cpu(), end, program)
+        self.command_on(&[end.cpu()], end, program)
     }
 
-    /// A program at an end, on another CPU.
-    pub fn command_on(&self, cpu: usize, end: End, program: impl AsRef<OsStr>) -> Result<Command> {
-        let start = server::on_cpus(&[cpu], program.as_ref())?;
+    /// A program at an end, on other CPUs.
+    pub fn command_on(&self, cpus: &[usize], end: End, program: impl AsRef<OsStr>) -> Result<Command> {
+        let start = server::on_cpus(cpus, program.as_ref())?;
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.rig.place(end as usize))).arg("--").arg(start.get_program());
         command.args(start.get_args());
@@ -226,13 +226,17 @@ fn napi_threads(end: End) -> Vec<u32> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::path::Path;
+    use std::sync::Mutex;
 
     use super::*;
     use crate::packet::cells::Echo;
     use crate::packet::programs::{self, Counting, PORT};
     use crate::packet::servers::Echoing;
+
+    /// Held by a test that makes wires: the threads that receive are known by their interfaces' names, which all wires have.
+    pub static WIRES: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_program_that_is_missing_is_named_at_once() {
@@ -242,10 +246,11 @@ mod tests {
     }
 
     /// Frames of a flood reach the far end, whose program sends them back; the near end's counts them. Then all is made anew, as for each round: the
-    /// next wire's ends and threads have the names of those that have just gone. No other test makes wires meanwhile.
+    /// next wire's ends and threads have the names of those that have just gone.
     #[test]
     fn a_flood_is_echoed_and_counted_and_the_next_wire_answers() {
         const NAME: &str = "bench::packet::a_flood_is_echoed_and_counted_and_the_next_wire_answers";
+        let _held = WIRES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut wire = match Wire::new() {
             Ok(wire) => wire,
             Err(why) => return corelane_os::testing::skip(NAME, &format!("{why:#}")),

@@ -1,0 +1,251 @@
+//! Changes while packets go through: 1,000 rules by a script, 10,000 routes by a file, and none, to know what is lost anyhow.
+
+use std::fmt::{self, Write as _};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::contenders::{Asked, Gateway, Rules};
+use super::houses;
+use super::running::Running;
+use crate::bars::Limit;
+use crate::interrupt::Interrupt;
+use crate::rounds::{Extent, Rounds, Verdict};
+use crate::stage::Stage;
+use crate::tables::{self, number};
+
+/// The name of the cell, for `--only` and the tables.
+pub const CELL: &str = "gateway-changes";
+
+/// Packets a second meanwhile.
+const OFFER: f64 = 50e3;
+/// How long packets go through before a change and behind it.
+const AROUND: Duration = Duration::from_millis(200);
+/// Rules of a script: so many for each house. All of those that see a packet in count as much, or it was judged by a part of them.
+const RULES: usize = 1_000;
+/// Their first number, behind all that were there.
+const FIRST_NUMBER: u16 = 40_000;
+/// Routes of a file, each of 256 addresses.
+const ROUTES: u16 = 10_000;
+/// None may be lost, of packets or of counts, and none judged by half a set.
+const NONE: Limit = Limit::AtMost(0.0);
+
+/// A change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    Rules,
+    Routes,
+}
+
+const CHANGES: [Change; 3] = [Change::Nothing, Change::Rules, Change::Routes];
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.pad("no change"),
+            Self::Rules => f.pad(&format!("{RULES} rules")),
+            Self::Routes => f.pad(&format!("{ROUTES} routes")),
+        }
+    }
+}
+
+/// What a change did to packets that went through meanwhile.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Changed {
+    /// Packets that were offered.
+    offered: u64,
+    /// Those that did not come to their users as they had to.
+    lost: u64,
+    /// Counts of the 160 rules that are missing: each packet that came was counted twice.
+    counts_lost: u64,
+    /// Counts of new rules that differ from those of others which see the same packets.
+    halves: u64,
+    /// How long the command took, in milliseconds.
+    took_ms: f64,
+}
+
+/// All rounds.
+pub struct Changes(Rounds<Change, Changed>);
+
+impl Serialize for Changes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+/// Makes each change in rounds, at a gateway that is started anew for each round.
+///
+/// # Errors
+/// When a gateway does not start or forward, a command fails, or a signal asks for the end.
+pub fn run(stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<Changes> {
+    let asked = Asked { gateway: Gateway::Polling(Rules::Tree), is_tagged: true, beside: None };
+    let rounds = Rounds::take(CELL, CHANGES.to_vec(), extent.rounds, interrupt, |place| {
+        let running = Running::start_unpinned(asked, &stage.corelane)?;
+        changed(&running, CHANGES[place], &stage.corelane)
+    })?;
+    Ok(Changes(rounds))
+}
+
+fn changed(running: &Running, change: Change, corelane: &Path) -> Result<Changed> {
+    let pid = running.pid().context("the gateway has a process")?;
+    let before = counted(corelane, pid)?;
+    let came_before = running.came();
+    let words: Option<(&[&str], _)> = match change {
+        Change::Nothing => None,
+        Change::Rules => Some((&["import"], running.write("more.sh", &script())?)),
+        Change::Routes => Some((&["route", "import"], running.write("routes", &routes())?)),
+    };
+    let (offered, took_ms) = running.meanwhile(OFFER, || {
+        thread::sleep(AROUND);
+        let began = Instant::now();
+        if let Some((words, file)) = &words {
+            tell(corelane, pid, words, Some(file))?;
+        }
+        let took = began.elapsed();
+        thread::sleep(AROUND);
+        Ok(took.as_secs_f64() * 1e3)
+    })?;
+    let came = running.came() - came_before;
+    let after = counted(corelane, pid)?;
+    let of_old = |rows: &[Row]| rows.iter().filter(|row| row.is_old()).map(|row| row.packets).sum::<u64>();
+    // What was counted and lost behind the rules is a lost packet, and no lost count.
+    let counts_lost = (2 * came).saturating_sub(of_old(&after) - of_old(&before));
+    Ok(Changed { offered, lost: offered.saturating_sub(came), counts_lost, halves: halves(&after), took_ms })
+}
+
+/// A rule as it is shown.
+#[derive(Debug, Deserialize)]
+struct Row {
+    number: u16,
+    packets: u64,
+    rule: String,
+}
+
+impl Row {
+    fn is_old(&self) -> bool {
+        self.rule.starts_with("count") && !self.is_new()
+    }
+
+    fn is_new(&self) -> bool {
+        self.rule.starts_with("count") && self.number >= FIRST_NUMBER
+    }
+}
+
+fn counted(corelane: &Path, pid: i32) -> Result<Vec<Row>> {
+    let text = tell(corelane, pid, &["show", "--json"], None)?;
+    serde_json::from_slice(&text).context("rules as corelane shows them")
+}
+
+fn tell(corelane: &Path, pid: i32, words: &[&str], file: Option<&Path>) -> Result<Vec<u8>> {
+    let output = Command::new(corelane).arg("gateway").args(["--pid", &pid.to_string()]).args(words).args(file).output();
+    let output = output.context("corelane gateway")?;
+    ensure!(output.status.success(), "corelane gateway {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(output.stdout)
+}
+
+/// The rules that are added: half of a house's count what comes from it, the others what goes there.
+fn script() -> String {
+    let mut script = "#!/bin/sh\nfwcmd=\"/sbin/ipfw -q\"\n".to_owned();
+    for (house, number) in houses::all().cycle().zip(FIRST_NUMBER..).take(RULES) {
+        let is_in = ((number - FIRST_NUMBER) / u16::from(houses::HOUSES)).is_multiple_of(2);
+        let direction = if is_in { "in" } else { "out" };
+        // Writing to a string does not fail.
+        let _ = writeln!(script, "$fwcmd add {number} count ip from any to any {direction} via vlan{house}");
+    }
+    script
+}
+
+/// Routes to networks that nobody sends to, by users of the houses.
+fn routes() -> String {
+    let users = houses::all().filter_map(|house| houses::users(house).next()).cycle();
+    let lines = (0..ROUTES).zip(users).map(|(number, user)| {
+        let [high, low] = number.to_be_bytes();
+        format!("11.{high}.{low}.0/24 via {user}\n")
+    });
+    lines.collect()
+}
+
+/// Counts of new rules that say something else than others that saw the same packets: those of one house and direction, and all that came in by those that went out.
+fn halves(rows: &[Row]) -> u64 {
+    let new: Vec<&Row> = rows.iter().filter(|row| row.is_new()).collect();
+    let first = |row: &Row| new.iter().find(|one| one.rule == row.rule).map_or(0, |one| one.packets);
+    let unequal = new.iter().filter(|row| row.packets != first(row)).count() as u64;
+    let once = |direction: &str| {
+        let all = new.iter().take(2 * usize::from(houses::HOUSES)).filter(|row| row.rule.contains(direction));
+        all.map(|row| row.packets).sum::<u64>()
+    };
+    unequal + once(" in ").abs_diff(once(" out "))
+}
+
+/// The verdicts on the bars: without a change, what is lost is the machine's.
+pub fn judge(changes: &Changes) -> Vec<Verdict> {
+    let changes = &changes.0;
+    let judged = |who: Change| {
+        let of = |what: &str, figure: fn(&Changed) -> u64| {
+            Verdict::of_rounds(CELL, format!("{who}: {what}"), &changes.values(who, |one| figure(one) as f64)?, NONE)
+        };
+        [
+            of("packets lost", |one| one.lost),
+            of("counts lost", |one| one.counts_lost),
+            of("judged by half a set", |one| one.halves),
+        ]
+    };
+    [Change::Rules, Change::Routes].into_iter().flat_map(judged).flatten().collect()
+}
+
+/// The medians over the rounds, and of what was lost the sum.
+pub fn table(changes: &Changes) -> String {
+    let changes = &changes.0;
+    tables::of_rounds(changes, "change", |_, who| {
+        let sum = |of: fn(&Changed) -> u64| {
+            let all = changes.values(who, |one| of(one) as f64);
+            number(all.map(|all| all.iter().sum::<f64>()), 0)
+        };
+        vec![
+            ("took ms", number(changes.median(who, |one| one.took_ms), 1)),
+            ("packets", sum(|one| one.offered)),
+            ("lost", sum(|one| one.lost)),
+            ("counts lost", sum(|one| one.counts_lost)),
+            ("halves", sum(|one| one.halves)),
+        ]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What rules of the script show where each has counted so much; `count` is given a rule's place.
+    fn rows(count: impl Fn(usize) -> u64) -> Vec<Row> {
+        let script = script();
+        let rules = script.lines().filter_map(|line| line.strip_prefix("$fwcmd add "));
+        let row = |(place, line): (usize, &str)| {
+            let (number, rule) = line.split_once(' ').expect("a number and a rule");
+            Row { number: number.parse().expect("a number"), packets: count(place), rule: rule.to_owned() }
+        };
+        rules.enumerate().map(row).collect()
+    }
+
+    #[test]
+    fn a_packet_that_half_a_set_has_judged_is_seen() {
+        assert_eq!(rows(|_| 7).len(), RULES);
+        assert_eq!(halves(&rows(|_| 7)), 0);
+        assert_eq!(halves(&rows(|place| 7 + u64::from(place == 999))), 1, "one rule has not seen what its house's others have");
+        assert_eq!(halves(&rows(|place| 7 + (place / 40 % 2) as u64)), 40, "more went out than came in");
+    }
+
+    #[test]
+    fn routes_are_as_many_as_are_said_and_none_is_a_houses() {
+        let routes = routes();
+        assert_eq!(routes.lines().count(), usize::from(ROUTES));
+        assert!(
+            routes.starts_with("11.0.0.0/24 via 10.0.1.32\n") && routes.ends_with("11.39.15.0/24 via 10.0.40.32\n"),
+            "{routes}"
+        );
+    }
+}
