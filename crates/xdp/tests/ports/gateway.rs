@@ -178,11 +178,12 @@ fn what_a_lane_has_forwarded_goes_without_it() {
             Err(why) => return skip(NAME, &why),
         };
         let fast = FastPath::new().unwrap();
-        let mut stack = stack_by(|name| {
+        let open = |name: &str| {
             let mut choice = ports_for(name, &Ours::All, 1).unwrap();
             choice.offload(&fast).unwrap();
             choice.queues.remove(0).port(memory(), 128).unwrap()
-        });
+        };
+        let mut stack = stack_by(open, |settings, _| settings);
         let mut rules = Rules::new(true, Limits::default());
         rules.name_interfaces(vec!["near0".into(), "near1".into()]).unwrap();
         rules.apply(command("add 7 count icmp from any to any", 1).unwrap()).unwrap();
