@@ -5,8 +5,11 @@ use crate::check::{Tally, Violation};
 use crate::faults::Planted;
 use crate::state::{Event, World};
 use crate::wire::{Outgoing, Queue, tag_bytes};
-use corelane_seam::{Fault, Frame, FrameFacts, FrameMemory, Link, Lost, Port, PortFacts, PortKind, PortState, Reason, Taken};
+use corelane_seam::{
+    Fault, Frame, FrameFacts, FrameMemory, Link, Lost, Offload, Port, PortFacts, PortKind, PortState, Reason, Taken,
+};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// The interface is down (ENETDOWN).
 const DOWN: Fault = Fault { reason: Reason::Down, number: 100 };
@@ -53,6 +56,8 @@ pub struct SimPort {
     last: Option<u32>,
     /// What a planted bug never takes back.
     is_stuck: bool,
+    /// Who is told of ways, as a fast path would be.
+    offload: Option<Rc<dyn Offload>>,
 }
 
 impl SimPort {
@@ -90,9 +95,17 @@ impl SimPort {
             unheard: 0,
             last: None,
             is_stuck: false,
+            offload: None,
         };
         port.give();
         Ok(port)
+    }
+
+    /// With somebody who is told of ways, as a fast path would be ([`Port::offload`]). Packets come to the lane all the same.
+    #[must_use]
+    pub fn telling(mut self, offload: Rc<dyn Offload>) -> Self {
+        self.offload = Some(offload);
+        self
     }
 
     /// Lends free frames to be received into.
@@ -242,6 +255,10 @@ impl SimPort {
 }
 
 impl Port for SimPort {
+    fn offload(&self) -> Option<Rc<dyn Offload>> {
+        self.offload.clone()
+    }
+
     fn facts(&self) -> PortFacts {
         let state = self.world.0.borrow();
         let card = &state.wire.cards[self.card];

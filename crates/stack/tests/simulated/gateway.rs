@@ -2,14 +2,16 @@
 
 use crate::frames::{arp, discovery, ethernet, written};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
-use corelane_seam::{Arena, Completion, Driver, FrameMemory, Port, Tuning, Wait};
+use corelane_seam::{Arena, Completion, Driver, FrameMemory, LearntWay, Offload, Port, Tuning, Wait};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, World};
 use corelane_stack::{Settings, Stack, Tags};
 use corelane_wire::packet::arp::{self as wire_arp, Operation};
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
 use corelane_wire::packet::{EtherType, Network, Packet, UpperLayer, icmpv6};
+use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +43,28 @@ impl Came {
     }
 }
 
+/// What a fast path would know: the ways that were told, and how often it was said that they hold no more.
+#[derive(Debug, Default)]
+pub struct Told {
+    pub ways: RefCell<Vec<LearntWay>>,
+    pub ends: Cell<usize>,
+}
+
+impl Offload for Told {
+    fn learn(&self, _now: u64, way: &LearntWay) -> bool {
+        self.ways.borrow_mut().push(*way);
+        true
+    }
+
+    fn unlearn(&self) {
+        self.ends.set(self.ends.get() + 1);
+    }
+}
+
 pub struct Gateway {
+    pub told: Rc<Told>,
+    /// The system's numbers of the ports' interfaces.
+    pub devices: Vec<u32>,
     pub world: World,
     pub tests: Vec<Interface>,
     pub cards: Vec<Interface>,
@@ -96,13 +119,16 @@ impl Gateway {
         let arena = Arena::new(8 << 20).unwrap();
         let below = world.driver(arena.clone(), Tuning::default());
         let memories: Vec<_> = cards.iter().map(|_| FrameMemory::new(frames, 2048).unwrap()).collect();
+        let told = Rc::new(Told::default());
         let opened = cards.iter().zip(&memories).map(|(card, memory)| -> Box<dyn Port> {
-            Box::new(SimPort::open(card, 0, below.lane(), memory.clone(), 128.min(frames / 2)).unwrap())
+            let port = SimPort::open(card, 0, below.lane(), memory.clone(), 128.min(frames / 2)).unwrap();
+            Box::new(port.telling(told.clone()))
         });
-        let ports = opened.collect();
+        let ports: Vec<_> = opened.collect();
+        let devices = ports.iter().map(|port| port.facts().link.interface).collect();
         let stack = Stack::with_ports(below, arena.clone(), Tuning::default(), ports, settings).unwrap();
         let (hosts, completions) = (Vec::new(), Vec::new());
-        let mut gateway = Self { world, tests, cards, stack, memories, hosts, completions, questions: 0, arena };
+        let mut gateway = Self { told, devices, world, tests, cards, stack, memories, hosts, completions, questions: 0, arena };
         gateway.turn();
         gateway.tests.iter().for_each(|test| drop(test.take()));
         gateway

@@ -14,6 +14,7 @@ mod interfaces;
 mod lanes;
 mod link;
 mod nat;
+mod offload;
 mod order;
 mod pieces;
 mod polling;

@@ -49,6 +49,12 @@ fn the_posts_rules_are_one_program_and_a_swap_loses_no_count() {
     rules.apply(command("add 60 count ip from any to any", 1).unwrap()).unwrap();
     run(&mut rules);
     assert_eq!(total(&mut rules), 40 + 60 - 20 + 40 + 20 - 20 + 20);
+    for (round, number) in (4..9).zip(70..) {
+        rules.apply(command(&format!("delete {}", if number == 70 { 60 } else { number - 1 }), 1).unwrap()).unwrap();
+        rules.apply(command(&format!("add {number} count ip from any to any"), 1).unwrap()).unwrap();
+        run(&mut rules);
+        assert_eq!(total(&mut rules), 40 * round + 20, "round {round}");
+    }
 }
 
 fn ids(rules: &mut Rules) -> Vec<RuleId> {
@@ -77,6 +83,14 @@ fn a_place_is_given_away_only_after_it_was_left() {
     assert_eq!(counters.places_for(&second), None, "a program may still count for those that are gone");
     counters.free_former().unwrap();
     assert!(counters.places_for(&second).unwrap().iter().all(|place| places.contains(place)));
+    // Who cannot all have one leave what there is to others.
+    add(&mut rules, PLACES_MAX - 1);
+    assert_eq!(counters.places_for(&ids(&mut rules)), None, "one more than there are");
+    rules.apply(command("delete 7", 1).unwrap()).unwrap();
+    add(&mut rules, PLACES_MAX - 3);
+    let mut others = ids(&mut rules);
+    others.extend(second.iter().filter(|id| !others.contains(id)).copied().collect::<Vec<_>>());
+    assert!(counters.places_for(&others).is_some());
     add(&mut rules, PLACES_MAX);
     assert_eq!(counters.places_for(&ids(&mut rules)), None, "more than there are");
 }
