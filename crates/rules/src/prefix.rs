@@ -31,12 +31,6 @@ impl Prefix {
         Self { bits: 128, first: address }
     }
 
-    /// The prefix of so many bits, of 128, that begins there.
-    pub(crate) fn of_bits(bits: u8, first: Address) -> Self {
-        assert!(first.number() & !mask(bits) == 0, "the bits behind are zero");
-        Self { bits, first }
-    }
-
     /// The family whose addresses it holds.
     #[must_use]
     pub fn family(&self) -> Family {

@@ -1,13 +1,13 @@
 //! Rules, sets and tables as they are changed, and made into what is in force.
 
 use crate::error::Error;
-use crate::language::{Action, Body, Command, Hosts, InTable, Link, Log, Rule, SetChange, TableChange, Test};
+use crate::language::{Action, Body, Command, Hosts, InTable, Key, Link, Log, Rule, SetChange, TableChange, Test};
 use crate::limits::Limits;
 use crate::order::{LAST, Names, Numbered, Order};
 use crate::set::{Execution, RuleSet};
 use crate::table::Table;
 use crate::verdict::RuleId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What a rule gets above the last one's number, if it comes without.
@@ -286,36 +286,42 @@ impl Rules {
                 *table = Arc::new(Table::new(table.is_of_links()));
             }
             TableChange::Add(entries) => {
-                if !self.names.tables.contains_key(&name) {
-                    let of_links = entries.iter().any(|(key, _)| matches!(key, crate::language::Key::Link(_)));
-                    self.make_table(&name, of_links)?;
-                }
+                let of_links = entries.iter().any(|(key, _)| matches!(key, Key::Link(_)));
                 let most = self.limits.keys;
                 let keys: usize = self.names.tables.values().map(|table| table.len()).sum();
                 if keys + entries.len() > most {
                     return Err(Error::Full { what: "keys in tables", most });
                 }
-                self.edit(&name, entries.len(), |table| {
-                    entries.into_iter().try_for_each(|(key, value)| table.put(&name, key, value))
-                })?;
+                match self.names.tables.get(&name) {
+                    Some(table) => {
+                        entries.iter().try_for_each(|(key, _)| check_kind(&name, table, matches!(key, Key::Link(_))))?
+                    }
+                    None if entries.iter().all(|(key, _)| matches!(key, Key::Link(_)) == of_links) => {
+                        self.make_table(&name, of_links)?;
+                    }
+                    None => return Err(Error::OtherTable { name, holds: "names of interfaces" }),
+                }
+                self.edit(&name, |table| entries.into_iter().try_for_each(|(key, value)| table.put(&name, key, value)))?;
             }
             TableChange::Delete(keys) => {
-                self.edit(&name, keys.len(), |table| keys.iter().try_for_each(|key| table.take(&name, key)))?
+                let table = self.names.tables.get(&name).ok_or_else(|| Error::NoTable { name: name.clone() })?;
+                let mut seen = BTreeSet::new();
+                let wrong = keys.iter().find(|key| !table.has(key) || !seen.insert(key.to_string()));
+                if let Some(key) = wrong {
+                    return Err(Error::NoKey { name, key: key.to_string() });
+                }
+                self.edit(&name, |table| keys.iter().try_for_each(|key| table.take(&name, key)))?;
             }
         }
         Ok(())
     }
 
-    /// Changes so many keys in a copy of a table, which takes its place if all goes well. One key alone is changed where it is, if nobody else has the table.
-    fn edit(&mut self, name: &str, keys: usize, change: impl FnOnce(&mut Table) -> Result<(), Error>) -> Result<(), Error> {
-        let Some(table) = self.names.tables.get_mut(name) else { return Err(Error::NoTable { name: name.to_owned() }) };
-        if keys == 1 {
-            return change(Arc::make_mut(table));
+    /// Changes a table, which was looked at: nothing is wrong. One that is in force, or may be again, is copied, so many changes at once copy it once.
+    fn edit(&mut self, name: &str, change: impl FnOnce(&mut Table) -> Result<(), Error>) -> Result<(), Error> {
+        match self.names.tables.get_mut(name) {
+            Some(table) => change(Arc::make_mut(table)),
+            None => Err(Error::NoTable { name: name.to_owned() }),
         }
-        let mut copy = Table::clone(table);
-        change(&mut copy)?;
-        *table = Arc::new(copy);
-        Ok(())
     }
 }
 

@@ -3,11 +3,13 @@
 use crate::error::Error;
 use crate::facts::Address;
 use crate::language::Key;
-use crate::prefix::{Prefix, mask};
+use crate::prefix::Prefix;
+use corelane_prefixes::{PREFIXES_MAX, Prefixes as Tree};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A table of prefixes, of which the longest that holds an address counts, or of names of interfaces.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Table {
     /// Of prefixes.
     Prefixes(Prefixes),
@@ -32,7 +34,7 @@ impl Table {
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
-            Self::Prefixes(prefixes) => prefixes.entries.len(),
+            Self::Prefixes(prefixes) => prefixes.len(),
             Self::Links(names) => names.len(),
         }
     }
@@ -71,10 +73,19 @@ impl Table {
         }
     }
 
+    /// Whether a key is in it.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        match (self, key) {
+            (Self::Prefixes(prefixes), Key::Prefix(prefix)) => prefixes.has(prefix),
+            (Self::Links(names), Key::Link(name)) => names.contains_key(name),
+            _ => false,
+        }
+    }
+
     /// Puts a key in, or gives it another value.
     pub(crate) fn put(&mut self, table: &str, key: Key, value: u32) -> Result<(), Error> {
         match (self, key) {
-            (Self::Prefixes(prefixes), Key::Prefix(prefix)) => prefixes.put(prefix, value),
+            (Self::Prefixes(prefixes), Key::Prefix(prefix)) => prefixes.put(prefix, value)?,
             (Self::Links(names), Key::Link(name)) => drop(names.insert(name, value)),
             (Self::Prefixes(_), Key::Link(_)) => return Err(Error::OtherTable { name: table.to_owned(), holds: "prefixes" }),
             (Self::Links(_), Key::Prefix(_)) => {
@@ -95,49 +106,71 @@ impl Table {
     }
 }
 
-/// Prefixes with values: one ordered map, asked once for each length that occurs, longest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Prefixes with values, of each family by itself: no IPv6 prefix holds an IPv4 address. A copy takes a millisecond for some ten thousand of them.
+#[derive(Clone, Debug, Default)]
 pub struct Prefixes {
-    /// By first address and length of 128 bits.
-    entries: BTreeMap<(Address, u8), u32>,
-    /// The lengths that occur, longest first, and how often.
-    lengths: Vec<(u8, usize)>,
+    v4: Tree<Ipv4Addr>,
+    v6: Tree<Ipv6Addr>,
 }
 
 impl Prefixes {
-    fn put(&mut self, prefix: Prefix, value: u32) {
-        if self.entries.insert((prefix.first(), prefix.bits()), value).is_some() {
-            return;
-        }
-        match self.lengths.binary_search_by(|(bits, _)| prefix.bits().cmp(bits)) {
-            Ok(at) => self.lengths[at].1 += 1,
-            Err(at) => self.lengths.insert(at, (prefix.bits(), 1)),
-        }
+    fn len(&self) -> usize {
+        self.v4.len() + self.v6.len()
+    }
+
+    fn put(&mut self, prefix: Prefix, value: u32) -> Result<(), Error> {
+        let put = match of(&prefix) {
+            Known::V4(prefix) => self.v4.insert(prefix, value),
+            Known::V6(prefix) => self.v6.insert(prefix, value),
+        };
+        put.map(drop).map_err(|_| Error::Full { what: "keys in a table", most: PREFIXES_MAX })
     }
 
     fn take(&mut self, prefix: &Prefix) -> bool {
-        if self.entries.remove(&(prefix.first(), prefix.bits())).is_none() {
-            return false;
+        let taken = match of(prefix) {
+            Known::V4(prefix) => self.v4.remove(&prefix),
+            Known::V6(prefix) => self.v6.remove(&prefix),
+        };
+        taken.is_some()
+    }
+
+    fn has(&self, prefix: &Prefix) -> bool {
+        match of(prefix) {
+            Known::V4(prefix) => self.v4.get(&prefix).is_some(),
+            Known::V6(prefix) => self.v6.get(&prefix).is_some(),
         }
-        let at = self.lengths.iter().position(|(bits, _)| *bits == prefix.bits());
-        assert!(at.is_some(), "the length of a prefix that is here is counted");
-        if let Some(at) = at {
-            self.lengths[at].1 -= 1;
-            self.lengths.retain(|(_, count)| *count > 0);
-        }
-        true
     }
 
     fn find(&self, address: Address) -> Option<u32> {
-        // No IPv6 prefix, and so none of a length below 96, holds an IPv4 address.
-        let fit = self.lengths.iter().filter(|(bits, _)| *bits >= 96 || !address.is_v4());
-        let mut at = fit.map(|(bits, _)| (Address::of_number(address.number() & mask(*bits)), *bits));
-        at.find_map(|key| self.entries.get(&key).copied())
+        let found = match address.into() {
+            IpAddr::V4(address) => self.v4.find(address),
+            IpAddr::V6(address) => self.v6.find(address),
+        };
+        found.map(|(_, value)| value)
     }
 
     fn all(&self) -> impl Iterator<Item = (Prefix, u32)> {
-        self.entries.iter().map(|((first, bits), value)| (Prefix::of_bits(*bits, *first), *value))
+        let v4 = self.v4.iter().map(|(one, value)| (Prefix::new(one.address().into(), one.length()), value));
+        let v6 = self.v6.iter().map(|(one, value)| (Prefix::new(one.address().into(), one.length()), value));
+        let mut all: Vec<(Prefix, u32)> = v4.chain(v6).filter_map(|(prefix, value)| Some((prefix?, value))).collect();
+        all.sort_unstable_by_key(|(prefix, _)| (prefix.first(), prefix.bits()));
+        all.into_iter()
     }
+}
+
+/// A prefix as its family's tree knows it.
+enum Known {
+    V4(corelane_prefixes::Prefix<Ipv4Addr>),
+    V6(corelane_prefixes::Prefix<Ipv6Addr>),
+}
+
+fn of(prefix: &Prefix) -> Known {
+    let around = match prefix.first().into() {
+        IpAddr::V4(first) => corelane_prefixes::Prefix::around(first, prefix.length()).map(Known::V4),
+        IpAddr::V6(first) => corelane_prefixes::Prefix::around(first, prefix.length()).map(Known::V6),
+    };
+    // reason: a prefix has no more bits than its family.
+    around.expect("a prefix is one in every table")
 }
 
 #[cfg(test)]

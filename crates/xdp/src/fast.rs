@@ -206,6 +206,8 @@ impl FastPath {
 
     fn withdraw(&self, control: &Control) {
         self.is_on.store(false, Ordering::Release);
+        // Where no program can be put in (a process that is confined), the one before has no ways.
+        self.generation.raise();
         for carrier in control.carriers.iter().filter_map(Weak::upgrade) {
             let _gone = carrier.put_plain();
         }

@@ -43,7 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/prefixes", &[]),
     ("crates/rss", &[]),
     ("crates/wire", &[]),
-    ("crates/rules", &[]),
+    ("crates/rules", &["crates/prefixes"]),
     ("crates/nat", &["crates/rss", "crates/wire"]),
     ("crates/seam", &["crates/rss"]),
     ("crates/os", &["crates/rss", "crates/seam"]),

@@ -32,7 +32,7 @@ impl Following {
             let mut follow =
                 Follow { table, follower: None, untold: Vec::new(), trouble: String::new(), left_out: 0, refused: 0 };
             while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                follow.look(|told| ruling.follow(told, &lanes));
+                follow.look(|told| ruling.follow(told, &*lanes));
             }
         };
         let thread = Builder::new().name("corelane-routes".to_owned()).spawn(body);

@@ -166,8 +166,8 @@ impl Passing<'_, '_> {
             return Err(Drop::Hops);
         }
         let (length, mtu) = (ip.head + ip.length, mtu(self.out.interfaces, way.interface));
-        // What was put together here is cut again.
-        if length > mtu && (ip.source.is_ipv6() || cut::is_kept_whole(packet) && !ip.was_cut) {
+        // What was put together here may be cut again: the whole does not say who wanted to keep what.
+        if length > mtu && (ip.source.is_ipv6() || cut::is_kept_whole(packet)) {
             self.tell(packet, progress, Wrong::TooBig { most: mtu });
             return Err(Drop::TooBig);
         }

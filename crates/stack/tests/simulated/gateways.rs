@@ -189,6 +189,9 @@ fn what_no_hash_brings_home_is_brought_by_its_port() {
             assert_eq!(came, [(tags, Datagram { from: to, to: from, payload: b"to us".to_vec() })], "{number}");
         }
     }
+    // Each lane has a socket there: nobody is brought to that of the port's lane.
+    let each: Vec<_> = (0..4).map(|lane| program.counts(lane).datagrams_in).collect();
+    assert!(each.iter().all(|count| *count > 0), "{each:?}");
     program.close();
 }
 

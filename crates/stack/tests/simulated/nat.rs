@@ -337,7 +337,7 @@ fn errors_of_others_find_who_they_are_for() {
     let error = error_about(&gateway, 1, host(1, false, 9), came.packet());
     let came = ask(&mut gateway, 1, &error);
     let ((kind, code, _), from, quoted) = told_at(&came, 0, &sent);
-    assert_eq!((kind, code, from), (3, 3, EXTERNAL.into()));
+    assert_eq!((kind, code, from, came[0].packet()[8]), (3, 3, EXTERNAL.into(), 63));
     assert_eq!(quoted[12..24], sent[26..38]);
 }
 
@@ -462,4 +462,40 @@ fn a_packet_in_several_frames_is_translated() {
     let came = ask(&mut gateway, 0, &frame);
     let left = came_at(&came, 3);
     assert_eq!((left.from.ip(), left.payload), (EXTERNAL.into(), vec![3; 6000]));
+}
+
+/// An external address may be one that is led to us and is not our own.
+#[test]
+fn an_external_address_need_not_be_ours() {
+    let beside = Ipv4Addr::new(10, 3, 0, 200);
+    let mut nat = nat();
+    nat.externals = vec![beside];
+    nat.forwards.iter_mut().for_each(|forward| forward.external = beside);
+    let mut gateway = open(&routed(four()).with_nat(NatSettings { interfaces: vec![OUTSIDE], settings: nat }));
+    let left = sends(&mut gateway, (0, inside(), outside()), 3);
+    assert_eq!(left.from.ip(), beside);
+    assert_eq!(sends(&mut gateway, (3, outside(), left.from), 0).to, inside());
+    let door = end(beside.into(), FORWARDED.0);
+    let came = sends(&mut gateway, (0, inside(), door), 1);
+    assert_eq!((came.from.ip(), came.to), (beside.into(), end(host(1, false, 9), FORWARDED.1)));
+    let parts = udp_in(gateway.mac(1), outside(), door, &[5; 2000], 1000, 7);
+    let came: Vec<Came> = parts.iter().flat_map(|part| ask(&mut gateway, 3, part)).collect();
+    assert_eq!((pieces(&came, NARROW).len(), &came[0].packet()[16..20]), (2008, &[10, 1, 0, 9][..]));
+    // Its errors are told from our own.
+    let last = changed(&udp(&gateway, 3, outside(), door), |packet| packet[8] = 1);
+    is_told(&mut gateway, 3, &last, (11, 0, 0), host(3, false, 1));
+    assert_eq!(gateway.stack.counts().of(Drop::Translation), 0);
+}
+
+/// What comes to a forward is looked at as all that is forwarded is.
+#[test]
+fn martians_find_no_forward() {
+    let mut gateway = open(&translating());
+    for from in ["127.0.0.1", "169.254.1.1", "240.0.0.1"] {
+        let frame = udp(&gateway, 3, end(ip(from), 53), external(FORWARDED.0));
+        assert!(ask(&mut gateway, 3, &frame).is_empty(), "{from}");
+    }
+    let counts = *gateway.stack.counts();
+    // One of them is nobody who could be answered, so it is not even ours.
+    assert_eq!((counts.forwarded, counts.of(Drop::Martian), counts.dropped()), (0, 2, 3));
 }

@@ -71,10 +71,9 @@ impl Learner {
         }
     }
 
-    fn entry(&self, way: &LearntWay) -> Option<Entry> {
+    fn entry(&self, way: &LearntWay, generation: u64) -> Option<Entry> {
         let leaves_by = self.fast.place_of(way.device)?;
         let End { frame_bytes_max, .. } = self.fast.ends[usize::from(leaves_by)].get()?;
-        let generation = self.fast.generation.get();
         let frame_bytes_max = frame_bytes_max.load(Ordering::Relaxed);
         ways::entry(way, Beside { place: self.place, queue: self.queue, generation, leaves_by, frame_bytes_max })
     }
@@ -82,10 +81,12 @@ impl Learner {
 
 impl Offload for Learner {
     fn learn(&self, now: u64, way: &LearntWay) -> bool {
+        // Read first: where the fast path is switched off after this, the way is of a generation before.
+        let generation = self.fast.generation.get();
         if !self.fast.is_on.load(Ordering::Acquire) {
             return false;
         }
-        let Some(entry) = self.entry(way) else { return false };
+        let Some(entry) = self.entry(way, generation) else { return false };
         let state = &mut *self.state.borrow_mut();
         let (known, until) = state.lately[ways::mixture(&entry.key) as usize % LATELY];
         // A packet that comes here all the same needs the lane for what it is.

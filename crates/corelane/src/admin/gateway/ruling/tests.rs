@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::admin::gateway::lanes::{Counted, Found, Sighted};
-use crate::admin::gateway::words::{Page, RouteRow, RoutesChanged};
+use crate::admin::gateway::words::{FastPath, Page, RouteRow, RoutesChanged};
 use corelane_rules::{Count, Facts, Limits};
 use corelane_stack::RouteChange;
 use serde::de::DeserializeOwned;
