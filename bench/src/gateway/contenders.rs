@@ -76,8 +76,7 @@ impl Rules {
         match self {
             Self::Flat => "flat",
             Self::Skipto => "skipto",
-            Self::No | Self::Tree => "tree",
-            Self::Xdp => "xdp",
+            Self::No | Self::Tree | Self::Xdp => "tree",
         }
     }
 }

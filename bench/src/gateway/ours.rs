@@ -81,7 +81,9 @@ fn file(Asked { gateway, is_tagged, beside }: Asked) -> String {
     if let Some(share) = beside.filter(|_| gateway.polls()) {
         let _ = writeln!(text, "[polling]\nuser_frac = {share}\nother_programs = 1");
     }
-    text + "[rules]\nfile = \"rules.sh\"\nexecution = \"" + gateway.rules().execution() + "\"\n"
+    let rules = gateway.rules();
+    let (execution, offloads) = (rules.execution(), rules == Rules::Xdp);
+    text + &format!("[rules]\nfile = \"rules.sh\"\nexecution = \"{execution}\"\noffload = {offloads}\n")
 }
 
 /// The rules as the post's script has them: a house is its VLAN, or its network where there are no VLANs.
@@ -152,6 +154,7 @@ mod tests {
             let addresses = networks.iter().map(|one| one["addresses"].as_array().map_or(0, Vec::len));
             assert_eq!((addresses.sum::<usize>(), networks.len()), (40, if is_tagged { 40 } else { 1 }), "{text}");
             assert_eq!(table["polling"]["user_frac"].as_integer(), Some(30));
+            assert_eq!(table["rules"]["offload"].as_bool(), Some(false), "a lane alone is measured");
             for rules in [Rules::Flat, Rules::Skipto, Rules::Tree, Rules::Xdp] {
                 assert_eq!(script(rules, is_tagged).matches(" count ").count(), 160, "{rules:?}");
             }

@@ -1,6 +1,6 @@
 //! What a packet costs each gateway: rounds, their table, and what comes of the bars.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::cells::{Cell, LANE_BY_FLAT, TREE_BY_FLAT, TREE_BY_SKIPTO, XDP_BY};
 use super::contenders::{Asked, Gateway, Rules};
@@ -22,7 +22,9 @@ pub fn run(cell: &Cell, who: Vec<Gateway>, stage: &Stage, extent: Extent, interr
     Rounds::take(cell.name, who.clone(), extent.rounds, interrupt, |place| {
         let asked = Asked { gateway: who[place], is_tagged: cell.is_tagged, beside: None };
         let running = Running::start(asked, &stage.corelane)?;
-        running.saturated(cell.by, extent.timing.warm_up, extent.timing.window)
+        let passed = running.saturated(cell.by, extent.timing.warm_up, extent.timing.window)?;
+        ensure!(passed.forwarded_per_s > 0.0, "nothing was forwarded of {:.0} packets a second", passed.offered_per_s);
+        Ok(passed)
     })
 }
 
