@@ -270,6 +270,7 @@ fn routes_come_change_and_go_with_the_kernels() {
         assert_eq!(scene.listener.0.len(), 1, "what was there before, of the table");
         scene.has("10.1.0.0/16", &[("192.0.1.9", "here1")]);
         scene.ip(&["route add default via 192.0.2.9 table 100", "route add fd09::/32 via fd00:1::9 table 100"]);
+        scene.ip(&["route add 10.8.0.0/16 via 192.0.1.9 table 101"]);
         scene.has("0.0.0.0/0", &[("192.0.2.9", "here2")]);
         scene.has("fd09::/32", &[("fd00:1::9", "here1")]);
         scene.ip(&["route replace 10.1.0.0/16 via 192.0.2.7 table 100", "route replace fd09::/32 via fd00:2::7 table 100"]);
