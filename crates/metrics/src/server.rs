@@ -289,7 +289,8 @@ mod tests {
             ..Description::default()
         });
         let page = page.unwrap();
-        let pages = Pages::new(Reader::of(&page).unwrap(), Names::default(), Meanings::default(), Arc::default());
+        let pages =
+            Pages::new(Reader::of(&page).unwrap(), Names::default(), (Meanings::default(), Box::new(More::new)), Arc::default());
         (page, Arc::new(pages))
     }
 

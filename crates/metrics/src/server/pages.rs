@@ -189,7 +189,12 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let clients = Arc::new(Clients::default());
-            let pages = Pages::new(Reader::of(&page).unwrap(), Names::default(), Meanings::default(), clients.clone());
+            let pages = Pages::new(
+                Reader::of(&page).unwrap(),
+                Names::default(),
+                (Meanings::default(), Box::new(Vec::new)),
+                clients.clone(),
+            );
             pages.look();
             let (mut bodies, mut admitted) = (Vec::new(), Vec::new());
             for _ in 0..2 {
