@@ -274,7 +274,8 @@ fn a_thousand_rules_and_ten_thousand_routes_change_under_traffic(driver: Driver)
     std::fs::write(&end, "").unwrap();
     let said: Vec<String> = lines.map(Result::unwrap).collect();
     let sent = said.first().and_then(|sent| sent.parse::<u64>().ok());
-    assert!(sent.is_some(), "{said:?}; {:?}", traffic.wait_with_output());
+    let ended = traffic.wait_with_output();
+    assert!(sent.is_some(), "{said:?}; {ended:?}");
     let rows = json_of(&server, &["show"]);
     assert_eq!((rows[0]["packets"].as_u64(), rows.as_array().unwrap().len()), (sent, 1_003), "no count is lost");
     ends(server);

@@ -71,7 +71,7 @@ impl Learner {
         }
     }
 
-    fn entry(&self, way: &LearntWay, generation: u64) -> Option<Entry> {
+    fn entry(&self, way: &LearntWay, generation: u32) -> Option<Entry> {
         let leaves_by = self.fast.place_of(way.device)?;
         let End { frame_bytes_max, .. } = self.fast.ends[usize::from(leaves_by)].get()?;
         let frame_bytes_max = frame_bytes_max.load(Ordering::Relaxed);
