@@ -19,6 +19,7 @@ use crate::print::print;
 use crate::wrap::wrapped;
 use anyhow::{Context, Result, anyhow};
 use corelane::admin::InForce;
+use corelane::admin::confine::calls::Beside;
 use corelane::admin::messages::Degraded;
 use corelane::admin::reports::{Level, Record};
 use corelane::admin::user::{Beginning, User};
@@ -63,12 +64,13 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let mut running = lanes.start()?;
     let _graphs = graphs(&running, &mut listen)?;
     let shown = shown(&mut running, &listen)?;
-    let receives = running.user_fraction().is_some();
-    if receives && user.is_some() {
+    let forwarding = running.gateway().is_some_and(|gateway| gateway.offloads());
+    let beside = Beside { receiving: running.user_fraction().is_some(), forwarding };
+    if beside.receiving && user.is_some() {
         running.note(fixed_receiving());
     }
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
-    confined.into_iter().chain(confine_calls(sandbox, receives)?).for_each(|note| running.note(note));
+    confined.into_iter().chain(confine_calls(sandbox, beside)?).for_each(|note| running.note(note));
     let reload = Reload::new(settings, &running, log, sandbox != Sandbox::Off);
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     // Nothing of the start can fail any more but to say so. A process that is taken over goes on until that is done.

@@ -6,7 +6,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use corelane::Lanes;
-use corelane::admin::confine::calls;
+use corelane::admin::confine::calls::{self, Beside};
 use corelane::admin::confine::paths::{self, Paths};
 use corelane::admin::messages::Degraded;
 use corelane::admin::reports::Record;
@@ -98,14 +98,14 @@ fn files(lanes: &Lanes, config: Option<&Path>) -> Paths {
     files
 }
 
-/// Confines all threads to the calls that serving takes, and, if it is so, governing the kernel's receiving. Returns what it has to do without.
+/// Confines all threads to the calls that serving takes, and what it does beside. Returns what it has to do without.
 ///
 /// # Errors
 /// As of [`confine_files`].
-pub fn confine_calls(sandbox: Sandbox, receives: bool) -> Result<Option<Record>> {
+pub fn confine_calls(sandbox: Sandbox, beside: Beside) -> Result<Option<Record>> {
     if sandbox == Sandbox::Off {
         return Ok(None);
     }
-    let why = calls::restrict(receives).map_err(|why| anyhow!(why));
+    let why = calls::restrict(beside).map_err(|why| anyhow!(why));
     why.map_or_else(|why| sandbox.without(Degraded::CallsNotConfined, &why.to_string()), |()| Ok(None))
 }

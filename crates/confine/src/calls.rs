@@ -194,21 +194,32 @@ const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::
 /// BPF_OBJ_GET_INFO_BY_FD.
 const BPF_COMMANDS: &[i32] = &[1, 2, 3, 4, 15];
 
-/// The same, and to give a program that was loaded before to an interface (BPF_LINK_CREATE).
-const BPF_COMMANDS_RECEIVING: &[i32] = &[1, 2, 3, 4, 15, 28];
+/// To give a program that was loaded before to an interface (BPF_LINK_CREATE).
+const BPF_COMMANDS_RECEIVING: &[i32] = &[28];
+
+/// To load other rules as a program, and put it in the place of the one before (BPF_PROG_LOAD, BPF_LINK_UPDATE).
+const BPF_COMMANDS_FORWARDING: &[i32] = &[5, 29];
+
+/// What a program does beside serving, for which it needs more calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// The kernel's receiving of an interface is governed anew when that comes up again: its threads are weighed, and a program that was loaded before is given to it.
+    pub receiving: bool,
+    /// Ports' programs forward by themselves, and others take their place when rules change.
+    pub forwarding: bool,
+}
 
 /// A thread has nothing of its own that a process would have: CLONE_NEW*, each a namespace.
 const NAMESPACES: u64 = 0x7e02_0000;
 
-/// Allows all threads of this process, and those that they start, the calls that serving takes; others fail with EPERM. With `receives`, the kernel's receiving of an
-/// interface can be governed anew when that comes up again: its threads are weighed, and a program that was loaded before is given to it.
+/// Allows all threads of this process, and those that they start, the calls that serving takes, and what it does beside; others fail with EPERM.
 ///
 /// # Errors
 /// Why the system does not take the filter.
-pub fn restrict(receives: bool) -> Result<(), String> {
+pub fn restrict(beside: Beside) -> Result<(), String> {
     let words = |error: &dyn std::fmt::Display| error.to_string();
     // The first leaves the call by which the second is given.
-    let filters = [without_clone3(), only(ANY.iter().chain(OLDER), receives)];
+    let filters = [without_clone3(), only(ANY.iter().chain(OLDER), beside)];
     for filter in filters {
         let filter = filter.map_err(|error| words(&error))?;
         apply_filter_all_threads(&filter).map_err(|error| words(&error))?;
@@ -224,13 +235,15 @@ fn filter(rules: Rules, otherwise: SeccompAction, named: SeccompAction) -> Resul
     SeccompFilter::new(rules, otherwise, named, architecture)?.try_into()
 }
 
-fn only<'a>(any: impl Iterator<Item = &'a i64>, receives: bool) -> Result<BpfProgram, FilterError> {
+fn only<'a>(any: impl Iterator<Item = &'a i64>, beside: Beside) -> Result<BpfProgram, FilterError> {
     let mut rules: Rules = any.map(|&call| (call, Vec::new())).collect();
-    if receives {
+    if beside.receiving {
         rules.insert(libc::SYS_sched_setattr, Vec::new());
     }
     rules.insert(libc::SYS_socket, among(&FAMILIES)?);
-    rules.insert(libc::SYS_bpf, among(if receives { BPF_COMMANDS_RECEIVING } else { BPF_COMMANDS })?);
+    let more = [(beside.receiving, BPF_COMMANDS_RECEIVING), (beside.forwarding, BPF_COMMANDS_FORWARDING)];
+    let more = more.into_iter().filter_map(|(may, commands)| may.then_some(commands));
+    rules.insert(libc::SYS_bpf, among(&more.fold(BPF_COMMANDS.to_vec(), |all, commands| [all.as_slice(), commands].concat()))?);
     // A stalled lane's stack is copied by its own process; nobody else's memory is read.
     rules.insert(libc::SYS_process_vm_readv, among(&[getpid().as_raw_nonzero().get()])?);
     let no_namespace = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?;
@@ -280,7 +293,7 @@ mod tests {
             (libc::SYS_clone, i64::from(libc::CLONE_NEWUSER)),
         ];
         let all = in_child(|| {
-            assert_eq!(restrict(false), Ok(()));
+            assert_eq!(restrict(Beside::default()), Ok(()));
             for (number, first) in refused {
                 assert_eq!(call(number, first), Err(libc::EPERM), "call {number}");
             }
@@ -290,11 +303,18 @@ mod tests {
         });
         assert!(all);
         let receives = in_child(|| {
-            assert_eq!(restrict(true), Ok(()));
+            assert_eq!(restrict(Beside { receiving: true, ..Beside::default() }), Ok(()));
             // Neither names what is to be set.
             call(libc::SYS_sched_setattr, 0) == Err(libc::EINVAL) && call(libc::SYS_bpf, 5) == Err(libc::EPERM) && serves()
         });
         assert!(receives);
+        let forwards = in_child(|| {
+            assert_eq!(restrict(Beside { forwarding: true, ..Beside::default() }), Ok(()));
+            let refused = [(libc::SYS_bpf, 28), (libc::SYS_sched_setattr, 0)];
+            let refused = refused.iter().all(|(number, first)| call(*number, *first) == Err(libc::EPERM));
+            refused && [5, 29].iter().all(|command| call(libc::SYS_bpf, *command) != Err(libc::EPERM)) && serves()
+        });
+        assert!(forwards);
     }
 
     fn serves() -> bool {

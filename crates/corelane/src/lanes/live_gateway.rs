@@ -62,6 +62,12 @@ impl LiveGateway {
         self.began.graphs.as_deref()
     }
 
+    /// Whether its ports' programs forward by themselves, where they can carry out the rules.
+    #[must_use]
+    pub fn offloads(&self) -> bool {
+        self.lanes.fast.is_some()
+    }
+
     /// Carries out a request.
     ///
     /// # Errors
