@@ -47,6 +47,13 @@ fn text(totals: &Totals) -> String {
         let lost = fast.lost.map_or_else(String::new, |lost| format!("; {lost} packets lost behind it"));
         let state = fast.why_not.as_deref().unwrap_or("on");
         let _ = writeln!(out, "fast path: {state}{lost}");
+        if fast.is_on && !fast.refusing.is_empty() {
+            let _ = writeln!(
+                out,
+                "lanes forward what leaves by {}, which sends nothing that is redirected",
+                fast.refusing.join(", ")
+            );
+        }
     }
     let _ = writeln!(out, "{states} states of flows, {states_refused} refused; {} lines of log not kept", totals.lines_refused);
     if let Some(translated) = &totals.translated {

@@ -34,6 +34,7 @@ mod maps;
 mod notes;
 mod passage;
 mod program;
+mod taking;
 mod tree;
 mod unfit;
 mod ways;
@@ -61,6 +62,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use taking::Taking;
 use tree::Fitting;
 
 /// Interfaces of the rules that have traffic: as many as a port can have VLANs.
@@ -86,6 +88,8 @@ pub struct FastTraffic {
 #[derive(Debug)]
 struct End {
     device: u32,
+    name: Box<str>,
+    taking: Taking,
     /// Bytes of its longest frame, with the link's header and without tags, as its port knows by now.
     frame_bytes_max: AtomicUsize,
 }
@@ -286,11 +290,27 @@ impl FastPath {
         if let Ok(drops) = &self.drops {
             drops.watch_also(device, place as u16).map_err(refused)?;
         }
-        let end = End { device, frame_bytes_max: AtomicUsize::new(interface.frame_bytes_max()) };
+        let (name, taking) = (name.clone(), Taking::of(device));
+        let end = End { device, name, taking, frame_bytes_max: AtomicUsize::new(interface.frame_bytes_max()) };
         assert!(self.ends[place].set(end).is_ok(), "a place is taken once");
         let carrier: Arc<dyn Carrier> = carrier.clone();
         control.carriers.push(Arc::downgrade(&carrier));
         Ok(place as u16)
+    }
+
+    /// The names of the ports' interfaces that send nothing of what programs redirect, as was seen last: what leaves by them is the lanes' to forward.
+    pub fn refusing(&self) -> Vec<String> {
+        let ends = self.ends.iter().filter_map(OnceLock::get);
+        ends.filter(|end| !end.taking.is_on()).map(|end| end.name.to_string()).collect()
+    }
+
+    /// Whether an interface takes what is redirected to it. Where it has ceased to, no way leads there any more.
+    fn takes(&self, end: &End, now: u64) -> bool {
+        let (takes, has_ceased) = end.taking.look(now, || self.drops(end.device).unwrap_or(0));
+        if has_ceased {
+            self.unlearn();
+        }
+        takes
     }
 
     fn place_of(&self, device: u32) -> Option<u16> {

@@ -71,9 +71,13 @@ impl Learner {
         }
     }
 
-    fn entry(&self, way: &LearntWay, generation: u32) -> Option<Entry> {
+    fn entry(&self, now: u64, way: &LearntWay, generation: u32) -> Option<Entry> {
         let leaves_by = self.fast.place_of(way.device)?;
-        let End { frame_bytes_max, .. } = self.fast.ends[usize::from(leaves_by)].get()?;
+        let end = self.fast.ends[usize::from(leaves_by)].get()?;
+        if !self.fast.takes(end, now) {
+            return None;
+        }
+        let End { frame_bytes_max, .. } = end;
         let frame_bytes_max = frame_bytes_max.load(Ordering::Relaxed);
         ways::entry(way, Beside { place: self.place, queue: self.queue, generation, leaves_by, frame_bytes_max })
     }
@@ -86,7 +90,7 @@ impl Offload for Learner {
         if !self.fast.is_on.load(Ordering::Acquire) {
             return false;
         }
-        let Some(entry) = self.entry(way, generation) else { return false };
+        let Some(entry) = self.entry(now, way, generation) else { return false };
         let state = &mut *self.state.borrow_mut();
         let (known, until) = state.lately[ways::mixture(&entry.key) as usize % LATELY];
         // A packet that comes here all the same needs the lane for what it is.

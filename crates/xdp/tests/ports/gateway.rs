@@ -168,6 +168,69 @@ fn request(number: u8) -> [u8; 12] {
     request
 }
 
+/// A gateway of both wires whose programs forward by themselves, with one rule.
+fn offloading() -> (Stack<EpollDriver>, Arc<FastPath>) {
+    let fast = FastPath::new().unwrap();
+    let open = |name: &str| {
+        let mut choice = ports_for(name, &Ours::All, 1).unwrap();
+        choice.offload(&fast).unwrap();
+        choice.queues.remove(0).port(memory(), 128).unwrap()
+    };
+    let stack = stack_by(open, |settings, _| settings);
+    let mut rules = Rules::new(true, Limits::default());
+    rules.name_interfaces(vec!["near0".into(), "near1".into()]).unwrap();
+    rules.apply(command("add 7 count icmp from any to any", 1).unwrap()).unwrap();
+    fast.put(&rules.compile(Execution::Tree), &OURS.map(Into::into)).unwrap();
+    (stack, fast)
+}
+
+/// A wire whose far end takes nothing that is redirected, as every veth does by default, is served by lanes; and whatever becomes of that end, packets get through again.
+#[test]
+fn a_wire_that_takes_nothing_redirected_is_served_by_lanes() {
+    const NAME: &str = "gateway::a_wire_that_takes_nothing_redirected_is_served_by_lanes";
+    on_thread(NAME, || {
+        let far = match wires([1500, 1500]) {
+            Ok(far) => far,
+            Err(why) => return skip(NAME, &why),
+        };
+        let (mut stack, fast) = offloading();
+        let pings = at_far(&far[0], icmp);
+        let mut number = 0_u8;
+        // Whether it is answered within 20 ms.
+        let mut ping = |stack: &mut Stack<EpollDriver>| {
+            number = number.wrapping_add(1);
+            pings.send_to(&request(number), (FAR[1], 0)).unwrap();
+            let (mut bytes, end) = ([0; 100], stack.now() + 20_000_000);
+            while stack.now() < end {
+                stack.collect(Wait::Until(stack.now() + 1_000_000), 64, &mut Vec::new());
+                if pings.recv_from(&mut bytes).is_ok_and(|(length, _)| length > 27 && bytes[27] == number) {
+                    return true;
+                }
+            }
+            false
+        };
+        assert!((0..20).all(|_| ping(&mut stack)), "lanes forward, and nothing is lost");
+        assert_eq!((fast.refusing(), fast.lost().unwrap_or(0)), (vec!["near0".to_owned(), "near1".to_owned()], 0));
+        let programs = [0, 1].map(|end| pass_all(&far[end]));
+        let forwarded = |fast: &FastPath| fast.traffic(corelane_rules::Interface(1)).unwrap().packets_in;
+        // An interface is looked at once a second.
+        let end = stack.now() + 20_000_000_000;
+        let mut until = |stack: &mut Stack<EpollDriver>, is_so: &dyn Fn(&FastPath) -> bool| loop {
+            match ping(stack) {
+                true if is_so(&fast) => return true,
+                _ if stack.now() > end => return false,
+                _ => {}
+            }
+        };
+        assert!(until(&mut stack, &|fast| forwarded(fast) > 0), "programs forward once the far ends take it");
+        assert!(fast.refusing().is_empty());
+        drop(programs);
+        // Ways hold for some seconds, and are looked at as they end.
+        assert!(until(&mut stack, &|fast| fast.refusing().len() == 2), "lanes forward again");
+        assert!((0..20).all(|_| ping(&mut stack)));
+    });
+}
+
 /// What the lane has forwarded goes by the programs from then on, there and back, until something changes.
 #[test]
 fn what_a_lane_has_forwarded_goes_without_it() {
@@ -177,17 +240,7 @@ fn what_a_lane_has_forwarded_goes_without_it() {
             Ok(far) => far,
             Err(why) => return skip(NAME, &why),
         };
-        let fast = FastPath::new().unwrap();
-        let open = |name: &str| {
-            let mut choice = ports_for(name, &Ours::All, 1).unwrap();
-            choice.offload(&fast).unwrap();
-            choice.queues.remove(0).port(memory(), 128).unwrap()
-        };
-        let mut stack = stack_by(open, |settings, _| settings);
-        let mut rules = Rules::new(true, Limits::default());
-        rules.name_interfaces(vec!["near0".into(), "near1".into()]).unwrap();
-        rules.apply(command("add 7 count icmp from any to any", 1).unwrap()).unwrap();
-        fast.put(&rules.compile(Execution::Tree), &OURS.map(Into::into)).unwrap();
+        let (mut stack, fast) = offloading();
         // A far end takes what is redirected if it has a program.
         let _programs = [0, 1].map(|end| pass_all(&far[end]));
         let pings = at_far(&far[0], icmp);

@@ -46,6 +46,7 @@ impl Beside for Offloaded {
     }
 
     fn state(&self) -> words::FastPath {
-        words::FastPath { is_on: self.why_not.is_none(), why_not: self.why_not.clone(), lost: self.fast.lost().ok() }
+        let (why_not, refusing) = (self.why_not.clone(), self.fast.refusing());
+        words::FastPath { is_on: why_not.is_none(), why_not, lost: self.fast.lost().ok(), refusing }
     }
 }

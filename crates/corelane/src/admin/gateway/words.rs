@@ -281,6 +281,8 @@ pub struct FastPath {
     pub why_not: Option<String>,
     /// Packets that they have forwarded and the system did not send; none where that is not known.
     pub lost: Option<u64>,
+    /// Interfaces that send nothing of what programs redirect: lanes forward what leaves by them.
+    pub refusing: Vec<String>,
 }
 
 /// What a gateway shows to those who watch it, in one moment: see [`LiveGateway::shown`](crate::lanes::LiveGateway::shown).

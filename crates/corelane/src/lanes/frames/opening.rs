@@ -90,6 +90,7 @@ pub(crate) fn open(
     let (frames, fewer) = frames_of(wires, &opened, beside, lanes)?;
     let mut notes: Vec<Record> = wires.ports().zip(&opened).flat_map(|(port, opened)| notes_of(port, &opened.choice)).collect();
     notes.extend(fewer.into_iter().chain(no_fast.map(|why| Degraded::Packet.note(format_args!("gateway: no fast path: {why}")))));
+    notes.extend(fast.iter().flat_map(|fast| fast.refusing()).map(|name| note_of_refusal(&name)));
     let meshes = Mesh::between(control, messages).into_iter().zip(Mesh::between(control, messages));
     let (tell, ears) = control.words();
     assert!(meshes.len() == lanes && ears.len() == lanes, "each lane has its mailboxes and an ear");
@@ -109,6 +110,13 @@ pub(crate) fn open(
     let each: Vec<LaneFrames> = each.collect();
     let (tables, selectors) = (Insisting::new(tell.clone(), lanes), selectors.into_iter().flatten().collect());
     Ok((each, Placing { tell, tables, lanes, selectors, polling: polling.map(Mutex::new), fast }, notes))
+}
+
+/// That an interface sends nothing of what programs redirect.
+fn note_of_refusal(name: &str) -> Record {
+    Degraded::Packet.note(format_args!(
+        "packet {name}: it sends nothing that programs redirect, so lanes forward what leaves by it: for a veth, have its other end receive with          GRO (ethtool -K INTERFACE gro on) or by an XDP program; of a card, the driver cannot"
+    ))
 }
 
 /// The fast path of a gateway's ports, if it is to have one.
