@@ -96,7 +96,7 @@ pub const SECTIONS: &[Section] = &[
 pub const COMPUTING: &[Section] = &[
     Section {
         name: "pure",
-        seconds: 150,
+        seconds: 200,
         work: Work::Programs(&[
             "crates/rss",
             "crates/wire",
@@ -116,7 +116,7 @@ pub const COMPUTING: &[Section] = &[
         seconds: 350,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing"]),
     },
-    Section { name: "simulated", seconds: 950, work: Work::Programs(&["load", "services/rpc"]) },
+    Section { name: "simulated", seconds: 900, work: Work::Programs(&["load", "services/rpc"]) },
 ];
 
 /// What runs beside all test programs, on what CPU time these leave.
