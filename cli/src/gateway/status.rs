@@ -1,6 +1,7 @@
 //! What packets meet at a gateway, and have left behind there.
 
 use super::asked::Asked;
+use crate::stat::text::plural;
 use anyhow::Result;
 use corelane::admin::gateway::{self, InterfaceRow, Totals, Translated};
 use std::fmt::Write;
@@ -38,7 +39,13 @@ pub fn totals(asked: &Asked) -> Result<()> {
 fn text(totals: &Totals) -> String {
     let Totals { lanes, interfaces, rules, execution, report, tables, keys, routes, states, states_refused, .. } = totals;
     let mut out = format!(
-        "{lanes} lanes, {interfaces} interfaces, {routes} routes\n{rules} rules, carried out by {execution}; {tables} tables with {keys} keys\n"
+        "{}, {}, {}\n{}, carried out by {execution}; {} with {}\n",
+        plural(*lanes, "lane"),
+        plural(*interfaces, "interface"),
+        plural(*routes, "route"),
+        plural(*rules, "rule"),
+        plural(*tables, "table"),
+        plural(*keys, "key"),
     );
     if let Some(report) = report {
         let _ = writeln!(out, "tree: {report}");

@@ -213,7 +213,7 @@ fn traffic_is_shown(server: &Server, sent: u64) {
     let parts = ["lanes", "interfaces", "rules", "routes", "tables", "states"].map(|part| totals[part].as_u64().unwrap());
     assert_eq!(parts, [1, 4, 4, 1, 0, 0], "{totals}");
     assert!(totals["translated"]["sessions"].is_u64() && totals["execution"] == "tree", "{totals}");
-    assert!(asked(server, &["status"]).starts_with("1 lanes, 4 interfaces, 1 routes\n4 rules, carried out by tree;"));
+    assert!(asked(server, &["status"]).starts_with("1 lane, 4 interfaces, 1 route\n4 rules, carried out by tree;"));
 }
 
 fn no_gateway_is_told_so(driver: Driver, test: &str) {

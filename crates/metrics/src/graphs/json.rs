@@ -166,7 +166,7 @@ mod tests {
         assert!(
             told.contains(r#""interfaces":[{"name":"vlan9","series":[{"what":"bytes in","s":0,"a":[0,0,0,0]},{"what":"drops""#)
         );
-        assert!(told.contains("3e20") && told.contains(r#""made":1500"#), "{told}");
+        assert!(told.contains("3e+20") && told.contains(r#""made":1500"#), "{told}");
     }
 
     #[test]
