@@ -1,4 +1,4 @@
-//! Whoever follows a table of the kernel's: a thread that hears of its routes, and has the lanes of a gateway told. It looks four times a second; a lane does nothing for it.
+//! A thread that follows a table of the kernel's: it hears of the routes, and has the lanes of a gateway told. It looks four times a second; a lane does nothing for it.
 
 use crate::admin::gateway::Ruling;
 use crate::admin::messages::Degraded;

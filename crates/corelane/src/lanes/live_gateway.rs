@@ -21,11 +21,11 @@ pub struct LiveGateway {
     /// The files of which it was made, as they were read last.
     files: Arc<Mutex<Vec<ReadFile>>>,
     glances: Arc<Glances>,
-    /// Whoever follows a table of the kernel's; it ends with the last of these.
+    /// The thread that follows a table of the kernel's; it ends with the last of these.
     _following: Option<Arc<Following>>,
 }
 
-/// Whoever has the rules of a gateway, before its lanes are started; none where there is no gateway.
+/// The owner of a gateway's rules, before its lanes are started; none where there is no gateway.
 ///
 /// # Errors
 /// [`Error::Setting`]: more interfaces than rules can name.
