@@ -163,7 +163,7 @@ fn routes_are_changed(server: &Server, folder: &Scratch) {
     assert_eq!(
         json_of(server, &["route", "show", "10.0.0.0/8"])[1],
         json!({
-            "prefix": "10.9.0.0/16", "router": "10.0.10.77", "interface": "users10"
+            "prefix": "10.9.0.0/16", "router": "10.0.10.77", "interface": "users10", "is_followed": false
         })
     );
     let way = asked(server, &["route", "get", "10.9.1.1"]);

@@ -5,7 +5,7 @@
 //!                          rules file --rules: a command of ipfw a line--^
 //! ```
 //!
-//! Everything that is wrong is said with file, line and column: what cannot be read here, and what the gateway's own check finds, whose parts are looked up in [`Spots`].
+//! Everything that is wrong is said with file, line and column: what cannot be read here, and what the gateway's own check finds, whose parts are looked up in `Spots`.
 #![forbid(unsafe_code)]
 
 mod keys;
