@@ -54,7 +54,9 @@ pub fn lacking(asked: Asked, corelane: &Path) -> Result<Option<String>> {
     let folder = Folder::new(asked)?;
     let output = Command::new(corelane).args(["serve", "--check"]).arg(folder.place()).output().context("corelane serve")?;
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    Ok((!output.status.success()).then(|| format!("{}: {}", asked.gateway, words.trim())))
+    // What names the file is the file's; whether there is such an interface shows within the namespace.
+    let is_refused = !output.status.success() && words.contains("gateway.toml:");
+    Ok(is_refused.then(|| format!("{}: {}", asked.gateway, words.trim())))
 }
 
 /// Starts it at the far end of the wire, from its folder, on these CPUs; its lane is on the server's.
