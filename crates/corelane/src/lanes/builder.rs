@@ -13,6 +13,8 @@ use crate::lanes::receiving::Asked;
 use crate::lanes::url::Url;
 use corelane_lane::LaneSettings;
 use corelane_os::handed::Handed;
+#[cfg(feature = "packets")]
+use corelane_rss::Key;
 use corelane_rss::Transport;
 use corelane_seam::parcel::AbroadLimits;
 use corelane_seam::{Address, Record, Tuning as DriverSettings};
@@ -189,10 +191,14 @@ impl Lanes {
     }
 
     /// Have lanes be a gateway: they have all frames of its ports, and send on what is for others, as its routes and rules say. No service is needed
-    /// beside it; those over datagrams may be served at its addresses. Rights as of [`Lanes::packet`]. A second gateway is refused at the start. With the feature
-    /// `packets`.
+    /// beside it; those over datagrams may be served at its addresses. Rights as of [`Lanes::packet`]. A second gateway is refused at the start. Flows are hashed by
+    /// [`Key::SYMMETRIC`] unless another key than the default was set before: both directions of one come to the same lane, which has its state (`keep-state`). With the
+    /// feature `packets`.
     #[cfg(feature = "packets")]
     pub fn gateway(mut self, gateway: Gateway) -> Self {
+        if self.steering.key == Key::MICROSOFT {
+            self.steering = self.steering.key(Key::SYMMETRIC);
+        }
         self.wires.add_gateway(gateway);
         self
     }
@@ -514,6 +520,18 @@ fn name_of<S>() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "packets")]
+    #[test]
+    fn both_directions_of_a_gateways_flow_have_one_lane() {
+        let gateway = || Gateway::of(vec![crate::lanes::gateway::Port::of("eth1")]);
+        assert_eq!(Lanes::per_core().gateway(gateway()).steering.key, Key::SYMMETRIC);
+        let own: Key = "01:02:03:04:05:06:07:08:09:0a:0b:0c:0d:0e:0f:10:11:12:13:14:15:16:17:18:19:1a:1b:1c:1d:1e:1f:20:21:22:23:24:25:26:27:28"
+            .parse()
+            .unwrap();
+        let steering = Settings::default().key(own.clone());
+        assert_eq!(Lanes::per_core().steering(steering).gateway(gateway()).steering.key, own, "who names a key has it");
+    }
 
     #[test]
     fn a_service_is_named_after_its_type() {

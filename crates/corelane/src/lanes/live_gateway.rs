@@ -43,7 +43,11 @@ impl LiveGateway {
         let began = Arc::new(lanes.wires.gateway()?.clone());
         let (ruling, placing) = (ruling?, placing?.clone());
         if let Some(fast) = &placing.fast {
-            ruling.offload(Box::new(Offloaded::new(fast.clone(), lanes.wires.addresses().collect())));
+            ruling.offload(Box::new(Offloaded::new(
+                fast.clone(),
+                lanes.wires.addresses().collect(),
+                lanes.wires.interfaces().len(),
+            )));
         }
         let following = began.follow.map(|table| Arc::new(Following::start(table, ruling.clone(), placing.clone())));
         Some(Self {

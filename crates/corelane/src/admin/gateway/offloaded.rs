@@ -3,7 +3,7 @@
 use super::lanes::Beside;
 use super::words::{self, InterfaceRow};
 use corelane_rules::{Count, Interface, RuleId, RuleSet};
-use corelane_xdp::FastPath;
+use corelane_xdp::{FastPath, FastTraffic};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -12,13 +12,20 @@ pub(crate) struct Offloaded {
     fast: Arc<FastPath>,
     /// The gateway's own addresses.
     own: Vec<IpAddr>,
+    /// The interfaces of the rules.
+    interfaces: usize,
     why_not: Option<String>,
 }
 
 impl Offloaded {
-    /// Of a gateway with these addresses, without rules so far.
-    pub(crate) fn new(fast: Arc<FastPath>, own: Vec<IpAddr>) -> Self {
-        Self { fast, own, why_not: None }
+    /// Of a gateway with these addresses and so many interfaces, without rules so far.
+    pub(crate) fn new(fast: Arc<FastPath>, own: Vec<IpAddr>, interfaces: usize) -> Self {
+        Self { fast, own, interfaces, why_not: None }
+    }
+
+    fn traffic(&self, interface: usize) -> FastTraffic {
+        // As stacks number them for rules.
+        self.fast.traffic(Interface(interface as u16 + 1)).unwrap_or_default()
     }
 }
 
@@ -28,8 +35,7 @@ impl Beside for Offloaded {
     }
 
     fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) {
-        // As stacks number them for rules.
-        let Ok(traffic) = self.fast.traffic(Interface(interface as u16 + 1)) else { return };
+        let traffic = self.traffic(interface);
         row.packets_in += traffic.packets_in;
         row.bytes_in += traffic.bytes_in;
         row.packets_out += traffic.packets_out;
@@ -47,6 +53,8 @@ impl Beside for Offloaded {
 
     fn state(&self) -> words::FastPath {
         let (why_not, refusing) = (self.why_not.clone(), self.fast.refusing());
-        words::FastPath { is_on: why_not.is_none(), why_not, lost: self.fast.lost().ok(), refusing }
+        let each = (0..self.interfaces).map(|interface| self.traffic(interface));
+        let (forwarded, denied) = each.fold((0, 0), |(went, dropped), one| (went + one.packets_in, dropped + one.denied));
+        words::FastPath { is_on: why_not.is_none(), why_not, forwarded, denied, lost: self.fast.lost().ok(), refusing }
     }
 }

@@ -207,14 +207,23 @@ impl Ruled {
         let mut orders: Vec<Policy> = other.iter().map(|(_, set)| Policy::Rules(set.clone())).collect();
         orders.extend((!zero.is_empty()).then(|| Policy::ZeroRules(zero.into())));
         orders.extend((!reset.is_empty()).then(|| Policy::ResetLog(reset.into())));
-        let in_force = lanes.tell(&orders)?;
+        let in_force = self.tell(&orders, other.as_ref().map(|(_, set)| set), lanes)?;
         if let Some((rules, set)) = other {
-            self.beside.iter_mut().for_each(|beside| beside.follow(&set));
             (self.rules, self.before) = (rules, Some(std::mem::replace(&mut self.set, set)));
             self.version += 1;
         }
         self.beside.iter_mut().filter(|_| !zero.is_empty()).for_each(|beside| beside.zero(zero));
         Ok(in_force)
+    }
+
+    /// Gives lanes orders, with the rules among them, if there are any. Ports' programs have these first: no lane that hangs keeps them waiting.
+    fn tell(&mut self, orders: &[Policy], set: Option<&Arc<RuleSet>>, lanes: &impl Lanes) -> Result<InForce, String> {
+        self.beside.iter_mut().zip(set).for_each(|(beside, set)| beside.follow(set));
+        let told = lanes.tell(orders);
+        if told.is_err() {
+            self.beside.iter_mut().zip(set).for_each(|(beside, _)| beside.follow(&self.set));
+        }
+        told
     }
 
     fn replace(&mut self, others: Rules, routes: Vec<Route>, lanes: &impl Lanes) -> Result<InForce, String> {
@@ -233,8 +242,7 @@ impl Ruled {
         let mut orders = vec![Policy::Rules(set.clone())];
         let changes = Routes::beside(changes, &self.followed);
         orders.extend((!changes.is_empty()).then(|| Policy::Routes(changes.into())));
-        let in_force = lanes.tell(&orders)?;
-        self.beside.iter_mut().for_each(|beside| beside.follow(&set));
+        let in_force = self.tell(&orders, Some(&set), lanes)?;
         (self.rules, self.before) = (rules, Some(std::mem::replace(&mut self.set, set)));
         self.routes.succeed(routes);
         self.version += 1;

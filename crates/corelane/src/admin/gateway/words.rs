@@ -281,6 +281,10 @@ pub struct FastPath {
     pub why_not: Option<String>,
     /// Packets that they have forwarded and the system did not send; none where that is not known.
     pub lost: Option<u64>,
+    /// Packets that they have forwarded.
+    pub forwarded: u64,
+    /// Packets that rules had them drop.
+    pub denied: u64,
     /// Interfaces that send nothing of what programs redirect: lanes forward what leaves by them.
     pub refusing: Vec<String>,
 }

@@ -36,9 +36,11 @@ impl Insisting {
         Self(Arc::new(Shared { tell, owed: Mutex::new(owed) }))
     }
 
-    /// Whether an order waits until a lane has room for it.
+    /// Whether an order waits until a lane has room for it, which is looked at now.
     pub(crate) fn owes(&self, lane: usize) -> bool {
-        !self.0.lock().lanes[lane].is_empty()
+        let mut owed = self.0.lock();
+        let _all = self.0.pay(&mut owed);
+        !owed.lanes[lane].is_empty()
     }
 
     /// Gives a lane an order: now, or when it has room, behind those before. A table takes the place of one that is still to be told. An order to a lane without

@@ -384,7 +384,7 @@ impl Beside for Program {
     }
 
     fn state(&self) -> FastPath {
-        FastPath { is_on: true, why_not: None, lost: Some(3), refusing: Vec::new() }
+        FastPath { is_on: true, lost: Some(3), ..FastPath::default() }
     }
 
     fn zero(&mut self, _: &[RuleId]) {
@@ -414,7 +414,7 @@ fn another_source_counts_as_well() {
     let rows: Vec<u64> = page.rows.into_iter().map(|row| row.packets_in).collect();
     assert_eq!(rows, [11, 22], "lanes and programs together");
     let totals: Totals = ask(&gateway, &Request::Totals {}).unwrap();
-    assert_eq!(totals.fast_path, Some(FastPath { is_on: true, why_not: None, lost: Some(3), refusing: Vec::new() }));
+    assert_eq!(totals.fast_path, Some(FastPath { is_on: true, lost: Some(3), ..FastPath::default() }));
 }
 
 #[test]
