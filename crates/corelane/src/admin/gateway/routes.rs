@@ -219,15 +219,17 @@ impl Routes {
         }
     }
 
-    /// What leads from these routes to others. A network that is in both has a way all the time, unless a router's interface changes or there is no room for both.
-    pub(super) fn changes_to(&self, others: &Self) -> Vec<RouteChange> {
+    /// What leads from these routes to others. A network that is in both has a way all the time, unless a router's interface changes or there is no room for both; `beside` are
+    /// ways that lanes have as well.
+    pub(super) fn changes_to(&self, others: &Self, beside: &Self) -> Vec<RouteChange> {
         let (mut first, mut adds, mut last) = (Vec::new(), Vec::new(), Vec::new());
         let mut networks: BTreeSet<(IpAddr, u8)> = BTreeSet::new();
         networks.extend(self.entries.symmetric_difference(&others.entries).map(|entry| (entry.destination, entry.bits)));
         for (destination, bits) in networks {
             let (ours, theirs): (BTreeSet<_>, BTreeSet<_>) =
                 (self.of_network(destination, bits).collect(), others.of_network(destination, bits).collect());
-            let has_room = ours.union(&theirs).count() <= WAYS_MAX;
+            let followed = beside.of_network(destination, bits).count();
+            let has_room = ours.union(&theirs).count() + followed <= WAYS_MAX;
             let gone: BTreeSet<IpAddr> = ours.difference(&theirs).map(|entry| entry.router).collect();
             // A deletion takes all ways by its router.
             let goes_first = |router: &IpAddr| !has_room || theirs.iter().any(|entry| entry.router == *router);

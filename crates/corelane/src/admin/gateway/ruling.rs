@@ -231,7 +231,7 @@ impl Ruled {
         rules.succeed(others);
         rules.name_interfaces(self.interfaces.clone()).map_err(words)?;
         let (set, routes) = (Arc::new(rules.compile(self.execution)), Routes::of(routes));
-        let changes = self.routes.changes_to(&routes);
+        let changes = self.routes.changes_to(&routes, &self.followed);
         self.check_routes(
             changes.iter().filter_map(|change| match change {
                 RouteChange::Add(route) => Some((0, *route)),
