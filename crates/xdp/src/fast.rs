@@ -178,8 +178,13 @@ impl FastPath {
             programs.push((carrier, self.program(control, &fitting, place as u16, &**carrier)?));
         }
         for (carrier, program) in &programs {
-            // Where somebody has taken the program off, or the interface is gone, the port says so.
-            let _gone = carrier.put(program);
+            match carrier.put(program) {
+                // Somebody has taken the program off, or the interface is gone: the port says so.
+                Err(fault) if fault.number != libc::ENOLINK => {
+                    return Err(Unfit::Refused(Error::of("BPF_LINK_UPDATE", fault.number, &carrier.interface().name)));
+                }
+                _ => {}
+            }
         }
         control.counters.leave_all_but(&rules);
         self.is_on.store(true, Ordering::Release);
