@@ -84,6 +84,11 @@ impl Carrier for Attachment {
         &self.interface
     }
 
+    fn is_there(&self) -> bool {
+        // A link that cannot be asked is taken to be as it was.
+        self.attached.link.is_attached() != Ok(false)
+    }
+
     fn leaves_sums(&self) -> bool {
         card::leaves_sums(&self.interface.name)
     }

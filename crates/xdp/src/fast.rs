@@ -175,7 +175,12 @@ impl FastPath {
         let mut programs = Vec::new();
         for (place, carrier) in carriers.iter().enumerate() {
             let Some(carrier) = carrier else { continue };
-            programs.push((carrier, self.program(control, &fitting, place as u16, &**carrier)?));
+            match self.program(control, &fitting, place as u16, &**carrier) {
+                Ok(program) => programs.push((carrier, program)),
+                // A program for an interface that is gone is refused, which is no matter of the others.
+                Err(_) if !carrier.is_there() => {}
+                Err(unfit) => return Err(unfit),
+            }
         }
         for (carrier, program) in &programs {
             match carrier.put(program) {

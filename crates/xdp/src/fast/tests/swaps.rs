@@ -2,6 +2,7 @@
 
 use super::drawn::{head, seal};
 use super::{LANE, SENT, counted, fast, learn, may, program, way};
+use crate::errors::Error;
 use crate::fast::counters::{Counters, PLACES_MAX};
 use crate::fast::{Carrier, FastPart, FastPath, Unfit};
 use crate::link::Interface;
@@ -153,6 +154,8 @@ fn what_needs_a_lane_stays_there_with_words() {
 #[derive(Debug)]
 struct Loopback {
     interface: Interface,
+    is_there: bool,
+    loads: bool,
     puts: Option<i32>,
 }
 
@@ -165,7 +168,14 @@ impl Carrier for Loopback {
         false
     }
 
+    fn is_there(&self) -> bool {
+        self.is_there
+    }
+
     fn load(&self, _fast: &FastPart<'_>) -> Result<Program, Unfit> {
+        if !self.loads {
+            return Err(Unfit::Refused(Error::of("BPF_PROG_LOAD", libc::EINVAL, "")));
+        }
         let mut a = Assembler::new();
         a.alu(Alu::Move, Register::R0, LANE as i32);
         a.exit();
@@ -188,14 +198,21 @@ fn a_program_that_is_not_put_in_leaves_all_to_lanes() {
         return;
     }
     let set = Rules::new(true, Limits::default()).compile(Execution::Tree);
-    for (puts, is_put) in [(None, true), (Some(libc::ENOLINK), true), (Some(libc::ENOMEM), false)] {
+    let each = [
+        (true, true, None, true),
+        (false, true, Some(libc::ENOLINK), true),
+        (false, false, None, true),
+        (true, false, None, false),
+        (true, true, Some(libc::ENOMEM), false),
+    ];
+    for (is_there, loads, puts, is_put) in each {
         let fast = FastPath::new().unwrap();
-        let port = Arc::new(Loopback { interface: Interface::find("lo").unwrap(), puts });
+        let port = Arc::new(Loopback { interface: Interface::find("lo").unwrap(), is_there, loads, puts });
         fast.join(&port).unwrap();
         let before = fast.generation.get();
         let put = fast.put(&set, &[]);
-        assert_eq!(put.is_ok(), is_put, "{puts:?}: {put:?}");
+        assert_eq!(put.is_ok(), is_put, "{port:?}: {put:?}");
         let is_on = fast.is_on.load(Ordering::Acquire);
-        assert_eq!((is_on, fast.generation.get() == before), (is_put, is_put), "{puts:?}");
+        assert_eq!((is_on, fast.generation.get() == before), (is_put, is_put), "{port:?}");
     }
 }
