@@ -65,8 +65,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use taking::{Looker, Taking};
 use tree::Fitting;
 
-/// Interfaces of the rules that have traffic: as many as a port can have VLANs.
-const INTERFACES_MAX: usize = 1 << 12;
+/// Interfaces of the rules that have traffic, which have numbers from 1 on: as many as a port can have VLANs, and nobody's 0.
+const INTERFACES_MAX: usize = 1 + (1 << 12);
 /// Ways at the most, of IPv4 and of IPv6: 8 MiB and 5 MiB.
 const WAYS_MAX: [usize; 2] = [1 << 16, 1 << 15];
 /// What was forwarded, and dropped by rules, in programs.
@@ -257,7 +257,7 @@ impl FastPath {
     /// What programs have forwarded and dropped of an interface by its number in the rules.
     ///
     /// # Errors
-    /// What the system says; `NotFound` for a number of 4,096 and more.
+    /// What the system says; `NotFound` for a number of more than 4,096.
     pub fn traffic(&self, interface: Interface) -> Result<FastTraffic, Fault> {
         let value = self.traffic.lookup(interface.0.into())?;
         let mut sums = [0_u64; traffic::VALUE_BYTES / 8];

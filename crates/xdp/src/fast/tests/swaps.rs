@@ -4,7 +4,7 @@ use super::drawn::{head, seal};
 use super::{LANE, SENT, counted, fast, learn, may, program, way};
 use crate::errors::Error;
 use crate::fast::counters::{Counters, PLACES_MAX};
-use crate::fast::{Carrier, FastPart, FastPath, Unfit};
+use crate::fast::{Carrier, FastPart, FastPath, FastTraffic, Unfit};
 use crate::link::Interface;
 use corelane_os::errno::fault;
 use corelane_rules::language::command;
@@ -215,4 +215,14 @@ fn a_program_that_is_not_put_in_leaves_all_to_lanes() {
         let is_on = fast.is_on.load(Ordering::Acquire);
         assert_eq!((is_on, fast.generation.get() == before), (is_put, is_put), "{port:?}");
     }
+}
+
+#[test]
+fn the_last_interface_of_rules_has_traffic() {
+    if !may("the_last_interface_of_rules_has_traffic") {
+        return;
+    }
+    let fast = FastPath::new().unwrap();
+    assert_eq!(fast.traffic(corelane_rules::Interface(4096)), Ok(FastTraffic::default()));
+    assert!(fast.traffic(corelane_rules::Interface(4097)).is_err());
 }
