@@ -22,13 +22,14 @@ use rustix::thread::{
 use std::ffi::CString;
 use std::fs;
 
-/// What making sockets, steering programs, ports and locked memory takes, and weighing the kernel's threads, until all is made.
+/// What making sockets, steering programs, ports and locked memory takes, looking on at what the kernel loses of ports, and weighing its threads, until all is made.
 const TO_BEGIN: CapabilitySet = CapabilitySet::NET_BIND_SERVICE
     .union(CapabilitySet::NET_ADMIN)
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::IPC_LOCK)
     .union(CapabilitySet::SYS_NICE)
-    .union(CapabilitySet::BPF);
+    .union(CapabilitySet::BPF)
+    .union(CapabilitySet::PERFMON);
 
 /// Capabilities that a kernel may have: the sets are words of so many bits.
 const CAPABILITIES_MAX: u32 = 64;

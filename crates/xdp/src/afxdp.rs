@@ -199,7 +199,7 @@ impl XdpQueue {
         }
         let wanted = Wanted { zero_copy: self.mode() == XdpMode::Native && !in_pieces, pieces: in_pieces, waits: true };
         let socket = Socket::open(interface, self.queue, &memory, ring as u32, wanted)?;
-        let leaves_sums = card::leaves_sums(&self.name);
+        let leaves_sums = self.attachment.leaves_sums;
         let polling = self.receiver.map(Polling::new).transpose();
         let polling = polling.map_err(|number| Error::of("io_uring_register", number, &self.name))?;
         let (lent, is_zero_copy) = (vec![Lent::No; memory.frames()], socket.is_zero_copy);

@@ -44,6 +44,8 @@ pub struct Attachment {
     pub seen: Counts,
     /// Queues that have a port.
     pub queues: usize,
+    /// What comes by the interface may have its checksum left out. It is asked for once, by the name that the interface has at the start.
+    pub leaves_sums: bool,
     ours: Ours,
     interface: Interface,
     // Behind the map, which the program has as long as it is there.
@@ -64,8 +66,8 @@ impl Attachment {
         let attached = attach_best(ours, Maps { sockets: &sockets, seen: &seen }, &interface, functions)?;
         // Who has the program is told first: that says more.
         let claims = Claims::take(&interface, ours)?;
-        let ours = ours.clone();
-        Ok(Self { sockets, seen, queues, ours, interface, attached, _groups: groups, _claims: claims })
+        let (ours, leaves_sums) = (ours.clone(), card::leaves_sums(&interface.name));
+        Ok(Self { sockets, seen, queues, leaves_sums, ours, interface, attached, _groups: groups, _claims: claims })
     }
 
     /// Whether the program is told of tags by the card.
@@ -84,8 +86,13 @@ impl Carrier for Attachment {
         &self.interface
     }
 
+    fn is_there(&self) -> bool {
+        // A link that cannot be asked is taken to be as it was.
+        self.attached.link.is_attached() != Ok(false)
+    }
+
     fn leaves_sums(&self) -> bool {
-        card::leaves_sums(&self.interface.name)
+        self.leaves_sums
     }
 
     fn load(&self, fast: &FastPart<'_>) -> Result<Program, Unfit> {

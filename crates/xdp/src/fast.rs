@@ -62,11 +62,11 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use taking::Taking;
+use taking::{Looker, Taking};
 use tree::Fitting;
 
-/// Interfaces of the rules that have traffic: as many as a port can have VLANs.
-const INTERFACES_MAX: usize = 1 << 12;
+/// Interfaces of the rules that have traffic, which have numbers from 1 on: as many as a port can have VLANs, and nobody's 0.
+const INTERFACES_MAX: usize = 1 + (1 << 12);
 /// Ways at the most, of IPv4 and of IPv6: 8 MiB and 5 MiB.
 const WAYS_MAX: [usize; 2] = [1 << 16, 1 << 15];
 /// What was forwarded, and dropped by rules, in programs.
@@ -102,17 +102,21 @@ struct Control {
     carriers: Vec<Weak<dyn Carrier>>,
 }
 
-/// The fast path of a gateway's ports. Lanes tell ways; control puts rules and reads counters. Make it before lanes take descriptor tables of their own.
+/// The interfaces by the places of their ports.
+type Ends = [OnceLock<End>; FAST_PORTS_MAX];
+
+/// The fast path of a gateway's ports. Lanes tell ways; control puts rules and reads counters. Make it in the ports' network namespace, before lanes take descriptor tables of
+/// their own: a thread of it looks after the interfaces as long as it is there.
 #[derive(Debug)]
 pub struct FastPath {
     control: Mutex<Control>,
     ways: [Hash; 2],
-    generation: Generation,
+    generation: Arc<Generation>,
     devices: Map,
     traffic: Map,
-    drops: Result<Drops, Error>,
-    /// By place.
-    ends: [OnceLock<End>; FAST_PORTS_MAX],
+    drops: Arc<Result<Drops, Error>>,
+    ends: Arc<Ends>,
+    looker: Looker,
     /// Programs with rules are at the ports.
     is_on: AtomicBool,
 }
@@ -129,14 +133,21 @@ impl FastPath {
         };
         let devices = Map::new(MapKind::Devices, size_of::<u32>(), FAST_PORTS_MAX, "corelane_ports")?;
         let id = devices.id().map_err(|fault| Error::of("BPF_OBJ_GET_INFO_BY_FD", fault.number, ""))?;
+        let generation = Arc::new(Generation::new("corelane_gen")?);
+        let drops = Arc::new(Drops::watch(id));
+        let ends: Arc<Ends> = Arc::new([const { OnceLock::new() }; FAST_PORTS_MAX]);
+        // The thread has what it needs, and not the fast path: that ends it.
+        let seen = (ends.clone(), drops.clone(), generation.clone());
+        let looker = Looker::begin(move || look(&seen.0, &seen.1, &seen.2))?;
         Ok(Arc::new(Self {
             control: Mutex::new(Control { counters: Counters::new()?, carriers: Vec::new() }),
             ways: [way(0, "corelane_ways4")?, way(1, "corelane_ways6")?],
-            generation: Generation::new("corelane_gen")?,
+            generation,
             devices,
             traffic: Map::new(MapKind::PerCpuArray, traffic::VALUE_BYTES, INTERFACES_MAX, "corelane_went")?,
-            drops: Drops::watch(id),
-            ends: [const { OnceLock::new() }; FAST_PORTS_MAX],
+            drops,
+            ends,
+            looker,
             is_on: AtomicBool::new(false),
         }))
     }
@@ -164,11 +175,21 @@ impl FastPath {
         let mut programs = Vec::new();
         for (place, carrier) in carriers.iter().enumerate() {
             let Some(carrier) = carrier else { continue };
-            programs.push((carrier, self.program(control, &fitting, place as u16, &**carrier)?));
+            match self.program(control, &fitting, place as u16, &**carrier) {
+                Ok(program) => programs.push((carrier, program)),
+                // A program for an interface that is gone is refused, which is no matter of the others.
+                Err(_) if !carrier.is_there() => {}
+                Err(unfit) => return Err(unfit),
+            }
         }
         for (carrier, program) in &programs {
-            // Where somebody has taken the program off, or the interface is gone, the port says so.
-            let _gone = carrier.put(program);
+            match carrier.put(program) {
+                // Somebody has taken the program off, or the interface is gone: the port says so.
+                Err(fault) if fault.number != libc::ENOLINK => {
+                    return Err(Unfit::Refused(Error::of("BPF_LINK_UPDATE", fault.number, &carrier.interface().name)));
+                }
+                _ => {}
+            }
         }
         control.counters.leave_all_but(&rules);
         self.is_on.store(true, Ordering::Release);
@@ -236,7 +257,7 @@ impl FastPath {
     /// What programs have forwarded and dropped of an interface by its number in the rules.
     ///
     /// # Errors
-    /// What the system says; `NotFound` for a number of 4,096 and more.
+    /// What the system says; `NotFound` for a number of more than 4,096.
     pub fn traffic(&self, interface: Interface) -> Result<FastTraffic, Fault> {
         let value = self.traffic.lookup(interface.0.into())?;
         let mut sums = [0_u64; traffic::VALUE_BYTES / 8];
@@ -256,7 +277,7 @@ impl FastPath {
     /// Why it is not known: without CAP_PERFMON, or where the kernel does not describe itself.
     pub fn drops(&self, device: u32) -> Result<u64, Error> {
         let place = self.place_of(device);
-        self.drops.as_ref().map_err(Clone::clone)?.of(device, place)
+        (*self.drops).as_ref().map_err(Clone::clone)?.of(device, place)
     }
 
     /// [`FastPath::drops`] of all ports' interfaces.
@@ -287,7 +308,7 @@ impl FastPath {
         let name = &interface.name;
         let refused = |fault: Fault| Error::of("BPF_MAP_UPDATE_ELEM", fault.number, name);
         self.devices.update(place, &device.to_ne_bytes()).map_err(refused)?;
-        if let Ok(drops) = &self.drops {
+        if let Ok(drops) = &*self.drops {
             drops.watch_also(device, place as u16).map_err(refused)?;
         }
         let (name, taking) = (name.clone(), Taking::of(device));
@@ -304,13 +325,12 @@ impl FastPath {
         ends.filter(|end| !end.taking.is_on()).map(|end| end.name.to_string()).collect()
     }
 
-    /// Whether an interface takes what is redirected to it. Where it has ceased to, no way leads there any more.
+    /// Whether an interface takes what is redirected to it, as was seen last. Now and then it is looked at again.
     fn takes(&self, end: &End, now: u64) -> bool {
-        let (takes, has_ceased) = end.taking.look(now, || self.drops(end.device).unwrap_or(0));
-        if has_ceased {
-            self.unlearn();
+        if end.taking.ask(now) {
+            self.looker.wake();
         }
-        takes
+        end.taking.is_on()
     }
 
     fn place_of(&self, device: u32) -> Option<u16> {
@@ -321,5 +341,17 @@ impl FastPath {
     fn control(&self) -> MutexGuard<'_, Control> {
         // A panic leaves at most places of rules that nobody counts for.
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks at the interfaces at which lanes have asked for it. Where one takes nothing any more, no way leads there.
+fn look(ends: &Ends, drops: &Result<Drops, Error>, generation: &Generation) {
+    for (place, end) in ends.iter().enumerate() {
+        let Some(End { device, taking, .. }) = end.get() else { continue };
+        let lost = || drops.as_ref().ok()?.of(*device, Some(place as u16)).ok();
+        // That it takes nothing is noted by then: a way of the next generation is not told there.
+        if taking.look(lost) {
+            generation.raise();
+        }
     }
 }

@@ -15,7 +15,8 @@ pub(super) fn tell(out: &Outward<'_>, ip: &Ip, (came_by, way): (usize, &Way), mt
     let leaves_by = way.interface;
     let (comes, leaves) = (&out.interfaces[came_by], &out.interfaces[leaves_by]);
     let Some(offload) = out.trunks[comes.port()].offload() else { return };
-    if !leaves.neighbours().is_sure(way.hop) {
+    // A program would count there what does not leave.
+    if !out.trunks[leaves.port()].line().leaves || !leaves.neighbours().is_sure(way.hop) {
         return;
     }
     let interface = |number| super::judging::interface(number).0;

@@ -54,6 +54,25 @@ fn a_port_is_told_how_packets_of_a_pair_go_on() {
     }
 }
 
+/// Ways to where nothing leaves end, and others are not told until it does again.
+#[test]
+fn no_way_leads_to_a_port_without_a_carrier() {
+    let mut gateway = open(&routed(four()));
+    let pair = (host(0, false, 9), host(3, false, 9));
+    assert_eq!(told(&mut gateway, 0, pair).len(), 1);
+    let frame = datagram(&gateway, 0, pair, 100);
+    let told_with = |gateway: &mut Gateway, has_carrier| {
+        gateway.cards[PLACES[3].0].set_carrier(has_carrier);
+        gateway.world.pass(Duration::from_secs(2));
+        gateway.turn();
+        gateway.told.ways.borrow_mut().clear();
+        ask(gateway, 0, &frame);
+        gateway.told.ways.take().len()
+    };
+    assert_eq!(told_with(&mut gateway, false), 0);
+    assert_eq!(told_with(&mut gateway, true), 1);
+}
+
 /// The next packet of the pair may go another way, or another packet is made of it.
 #[test]
 fn ways_that_depend_on_more_are_not_told() {

@@ -12,6 +12,9 @@ pub trait Carrier: Debug + Send + Sync {
     /// The interface as it was found.
     fn interface(&self) -> &Interface;
 
+    /// Whether the interface has the program still: it may be gone, or somebody may have taken the program off.
+    fn is_there(&self) -> bool;
+
     /// Whether senders on this machine may leave checksums out.
     fn leaves_sums(&self) -> bool;
 

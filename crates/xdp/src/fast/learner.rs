@@ -90,8 +90,12 @@ impl Offload for Learner {
         if !self.fast.is_on.load(Ordering::Acquire) {
             return false;
         }
-        let Some(entry) = self.entry(now, way, generation) else { return false };
         let state = &mut *self.state.borrow_mut();
+        // Under a flood most ways find it full, so that is seen before one is written out.
+        if state.waiting.len() == WAITING_MAX {
+            return false;
+        }
+        let Some(entry) = self.entry(now, way, generation) else { return false };
         let (known, until) = state.lately[ways::mixture(&entry.key) as usize % LATELY];
         // A packet that comes here all the same needs the lane for what it is.
         if known == ways::named(&entry.value) && now < until {
@@ -99,9 +103,6 @@ impl Offload for Learner {
         }
         if state.waiting.iter().any(|one| one.key == entry.key) {
             return true;
-        }
-        if state.waiting.len() == WAITING_MAX {
-            return false;
         }
         if state.waiting.is_empty() {
             state.since = now;

@@ -79,10 +79,17 @@ fn way(comes: (u16, usize), leaves: (u16, usize), until: u64) -> LearntWay {
     }
 }
 
-/// Tells the way and waits until it is in force.
+/// Tells the way, once the far end was seen to take what is redirected, and waits until it is in force.
 fn teach(node: &mut Node, offload: &Rc<dyn Offload>, way: &LearntWay) {
-    let now = node.driver.now();
-    assert!(offload.learn(now, &LearntWay { until: now + way.until, ..*way }));
+    let end = node.driver.now() + 20 * SECOND;
+    let now = loop {
+        let now = node.driver.now();
+        if offload.learn(now, &LearntWay { until: now + way.until, ..*way }) {
+            break now;
+        }
+        assert!(now < end, "the way is not taken");
+        node.collect(1_000_000);
+    };
     while node.driver.now() < now + 1_000_000 {
         node.collect(1_000_000);
     }
@@ -222,9 +229,10 @@ fn what_is_lost_at_the_redirect_is_counted() {
         wires();
         let fast = FastPath::new().unwrap();
         let ((mut lane, offload), (_other, _)) = (near("near0", &fast), near("near1", &fast));
-        let mut sender = far("far0");
+        let [mut sender, receiver] = ["far0", "far1"].map(far);
         fast.put(&rules().compile(Execution::Tree), &[]).unwrap();
         teach(&mut lane, &offload, &way((1, 0), (2, 1), 100 * SECOND));
+        drop(receiver);
         let device = Interface::find("near1").unwrap().link.interface;
         match fast.drops(device) {
             Ok(drops) => assert_eq!(drops, 0),

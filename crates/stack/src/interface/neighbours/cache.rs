@@ -267,9 +267,10 @@ impl Cache {
         std::mem::take(&mut self.has_moved)
     }
 
-    /// Whether somebody is known, and nobody else says that he has the address.
+    /// Whether somebody was heard lately, and nobody else says that he has the address. Who is asked is not sure until he answers. Who has asked himself is, for his second.
     pub fn is_sure(&self, ip: IpAddr) -> bool {
-        self.by.get(&ip).is_some_and(|entry| entry.claim.is_none())
+        let is_heard = |state| matches!(state, NeighbourState::Reachable { .. } | NeighbourState::Delay { .. });
+        self.by.get(&ip).is_some_and(|entry| entry.claim.is_none() && is_heard(entry.state))
     }
 
     /// When the next question is to be asked again; none if none waits.
@@ -384,6 +385,25 @@ mod tests {
         }
         assert_eq!(cache.send(4 * AGAIN, ip(2)), Decision::Wait { asks: true }, "he is gone");
         assert_eq!(cache.lengths(), (1, 0));
+    }
+
+    #[test]
+    fn who_is_asked_is_not_sure_until_he_answers() {
+        let mut cache = Cache::new(KNOWN_MAX);
+        let sure = |cache: &Cache| [1, 2].map(|number| cache.is_sure(ip(number)));
+        cache.ask(0, ip(1));
+        assert_eq!(sure(&cache), [false, false]);
+        cache.hear(0, ip(1), mac(1), true);
+        cache.promote(0, ip(2), mac(2));
+        assert_eq!(sure(&cache), [true, true]);
+        for number in 1..=2 {
+            assert!(matches!(cache.send(FRESH, ip(number)), Decision::Send { asks: true, .. }));
+        }
+        assert_eq!(sure(&cache), [false, false]);
+        cache.hear(FRESH + 1, ip(1), mac(1), true);
+        assert_eq!(sure(&cache), [true, false]);
+        cache.hear(FRESH + 2, ip(1), mac(7), false);
+        assert_eq!(sure(&cache), [false, false], "somebody else says he has the address");
     }
 
     /// Whatever comes and goes, places in the orders are bounded, and who is in use stays.

@@ -1,12 +1,20 @@
 //! Sets of rules that follow each other, and those that stay with lanes.
 
 use super::drawn::{head, seal};
-use super::{SENT, counted, fast, learn, may, program, way};
+use super::{LANE, SENT, counted, fast, learn, may, program, way};
+use crate::errors::Error;
 use crate::fast::counters::{Counters, PLACES_MAX};
+use crate::fast::{Carrier, FastPart, FastPath, FastTraffic, Unfit};
+use crate::link::Interface;
+use corelane_os::errno::fault;
 use corelane_rules::language::command;
 use corelane_rules::{Execution, Limits, RuleId, Rules};
-use corelane_select::bpf::probe;
+use corelane_seam::Fault;
+use corelane_select::bpf::assembly::{Alu, Assembler, Register};
+use corelane_select::bpf::{Program, ProgramKind, probe};
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The post's rules: of each of 40 VLANs what comes and goes, of the campus and of others.
 fn posts() -> Rules {
@@ -140,4 +148,81 @@ fn what_needs_a_lane_stays_there_with_words() {
     let flat = Rules::new(true, Limits::default()).compile(Execution::Flat);
     assert!(fast.put(&flat, &[]).unwrap_err().to_string().contains("not compiled into a tree"));
     assert!(probe().is_ok());
+}
+
+/// A port at the loopback interface, of whose programs the system says this.
+#[derive(Debug)]
+struct Loopback {
+    interface: Interface,
+    is_there: bool,
+    loads: bool,
+    puts: Option<i32>,
+}
+
+impl Carrier for Loopback {
+    fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    fn leaves_sums(&self) -> bool {
+        false
+    }
+
+    fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    fn load(&self, _fast: &FastPart<'_>) -> Result<Program, Unfit> {
+        if !self.loads {
+            return Err(Unfit::Refused(Error::of("BPF_PROG_LOAD", libc::EINVAL, "")));
+        }
+        let mut a = Assembler::new();
+        a.alu(Alu::Move, Register::R0, LANE as i32);
+        a.exit();
+        Ok(Program::load(ProgramKind::Xdp, &a.finish(), "corelane_pass").unwrap())
+    }
+
+    fn put(&self, _program: &Program) -> Result<(), Fault> {
+        self.puts.map_or(Ok(()), |number| Err(fault(number)))
+    }
+
+    fn put_plain(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// A port that keeps the rules before has no ways of theirs; one that has no program any more keeps nobody from the others.
+#[test]
+fn a_program_that_is_not_put_in_leaves_all_to_lanes() {
+    if !may("a_program_that_is_not_put_in_leaves_all_to_lanes") {
+        return;
+    }
+    let set = Rules::new(true, Limits::default()).compile(Execution::Tree);
+    let each = [
+        (true, true, None, true),
+        (false, true, Some(libc::ENOLINK), true),
+        (false, false, None, true),
+        (true, false, None, false),
+        (true, true, Some(libc::ENOMEM), false),
+    ];
+    for (is_there, loads, puts, is_put) in each {
+        let fast = FastPath::new().unwrap();
+        let port = Arc::new(Loopback { interface: Interface::find("lo").unwrap(), is_there, loads, puts });
+        fast.join(&port).unwrap();
+        let before = fast.generation.get();
+        let put = fast.put(&set, &[]);
+        assert_eq!(put.is_ok(), is_put, "{port:?}: {put:?}");
+        let is_on = fast.is_on.load(Ordering::Acquire);
+        assert_eq!((is_on, fast.generation.get() == before), (is_put, is_put), "{port:?}");
+    }
+}
+
+#[test]
+fn the_last_interface_of_rules_has_traffic() {
+    if !may("the_last_interface_of_rules_has_traffic") {
+        return;
+    }
+    let fast = FastPath::new().unwrap();
+    assert_eq!(fast.traffic(corelane_rules::Interface(4096)), Ok(FastTraffic::default()));
+    assert!(fast.traffic(corelane_rules::Interface(4097)).is_err());
 }
