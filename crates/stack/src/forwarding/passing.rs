@@ -13,9 +13,10 @@ use crate::routes::Way;
 use crate::settings::{MssClamp, ReversePath};
 use crate::sockets::Sockets;
 use crate::translation::Translation;
+use corelane_isr::reassembly;
 use corelane_nat::Verdict;
 use corelane_rules::{Direction, Facts};
-use corelane_wire::packet::{IpProtocol, ipv4};
+use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk, ipv4};
 use std::cell::Cell;
 use std::net::SocketAddr;
 
@@ -258,11 +259,15 @@ impl Passing<'_, '_> {
     }
 }
 
-/// Whether a packet may be forwarded, as it came: its addresses are of hosts, and no route of the sender's is in it (RFC 7126, section 4.3; RFC 5095).
+/// Whether a packet may be forwarded, as it came: its addresses are of hosts, a fragment hides nothing from rules (RFC 1858, RFC 3128, RFC 7112), and no route of the sender's is in
+/// it (RFC 7126, section 4.3; RFC 5095).
 fn check(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) -> Result<(), Drop> {
     let is_ours = out.routes.is_own(ip.source) || out.routes.is_broadcast(ip.source);
     if is_ours || out.routes.is_broadcast(ip.destination) || !martians::may_pass(ip.source, ip.destination) {
         return Err(Drop::Martian);
+    }
+    if ip.is_part && !is_fit(packet, ip) {
+        return Err(Drop::Malformed);
     }
     if ip.source.is_ipv6() {
         let has_route = ip.head > HEADER_BYTES_V6 && chain_of(&packet.first).is_none_or(|chain| chain.has_route());
@@ -282,4 +287,11 @@ fn check(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) -> Result<(), Drop> {
             Err(Drop::SourceRoute)
         }
     }
+}
+
+/// Whether a fragment can be part of a datagram.
+fn is_fit(packet: &Packet, ip: &Ip) -> bool {
+    let kind = if ip.source.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
+    let missing = (ip.head + ip.length).saturating_sub(packet.first.len());
+    Walk::of_network_front(kind, &packet.first, missing).is_ok_and(|walk| reassembly::unfit(&walk, missing).is_none())
 }
