@@ -9,7 +9,7 @@ use crate::icmp::options;
 use crate::outward::Outward;
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of};
 use crate::placing::Placing;
-use crate::routes::Way;
+use crate::routes::{Routes, Way};
 use crate::settings::{MssClamp, ReversePath};
 use crate::sockets::Sockets;
 use crate::translation::Translation;
@@ -63,20 +63,21 @@ impl Passing<'_, '_> {
     /// # Errors
     /// Why it goes no further; its sender has heard, where he is to.
     pub fn come(&mut self, packet: &mut Packet, came: &Ip) -> Result<Next, Drop> {
+        let mut progress = Progress { came: *came, ip: *came, facts: None, is_translated: false };
         if came.passes && !came.is_brought {
-            check(self.out, packet, came)?;
+            self.check(packet, &progress)?;
         }
-        let facts = if came.is_brought { None } else { self.judge_in(packet, came)? };
-        let mut progress = Progress { came: *came, ip: *came, facts, is_translated: false };
+        progress.facts = if came.is_brought { None } else { self.judge_in(packet, came)? };
         let verdict = self.translate_in(packet, &mut progress.ip)?;
+        progress.is_translated = verdict == Verdict::Translated;
         let is_checked = came.passes || came.is_brought || self.is_own_word;
         if matches!(verdict, Verdict::Translated | Verdict::Elsewhere(_)) && !is_checked {
-            check(self.out, packet, came)?;
+            self.check(packet, &progress)?;
         }
         match verdict {
             Verdict::Untouched if !came.passes => return Ok(Next::Ours),
             Verdict::Untouched => {}
-            Verdict::Translated => (progress.ip.passes, progress.is_translated) = (true, true),
+            Verdict::Translated => progress.ip.passes = true,
             // A socket of ours may have the port, too.
             Verdict::Elsewhere(_) if self.has_socket(packet, came) => return Ok(Next::Ours),
             // Once is enough.
@@ -87,6 +88,13 @@ impl Passing<'_, '_> {
             Verdict::Elsewhere(_) | Verdict::Refused(_) => return Err(Drop::Translation),
         }
         self.pass(packet, &progress).map(|()| Next::Left)
+    }
+
+    /// Checks a packet as it came, and tells its sender what is wrong with it, as he knows it.
+    fn check(&mut self, packet: &Packet, progress: &Progress) -> Result<(), Drop> {
+        let Err((why, wrong)) = check(self.out.routes, packet, &progress.came) else { return Ok(()) };
+        wrong.into_iter().for_each(|wrong| self.tell(packet, progress, wrong));
+        Err(why)
     }
 
     fn judge_in(&mut self, packet: &Packet, ip: &Ip) -> Result<Option<Facts>, Drop> {
@@ -239,7 +247,7 @@ impl Passing<'_, '_> {
     fn tell(&mut self, packet: &Packet, progress: &Progress, wrong: Wrong) {
         let Progress { came, ip, is_translated, .. } = progress;
         let Some(translation) = self.translation.as_mut().filter(|_| *is_translated) else {
-            return errors::tell_sender(self.out, &packet.first, ip, wrong);
+            return errors::tell_sender(self.out, &packet.first, came, wrong);
         };
         if let Some(known) = translation.as_sent(self.out.now, &packet.first, ip) {
             errors::tell_sender(self.out, known.packet(), &Ip { passes: came.passes, ..known.ip }, wrong);
@@ -260,32 +268,26 @@ impl Passing<'_, '_> {
 }
 
 /// Whether a packet may be forwarded, as it came: its addresses are of hosts, a fragment hides nothing from rules (RFC 1858, RFC 3128, RFC 7112), and no route of the sender's is in
-/// it (RFC 7126, section 4.3; RFC 5095).
-fn check(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) -> Result<(), Drop> {
-    let is_ours = out.routes.is_own(ip.source) || out.routes.is_broadcast(ip.source);
-    if is_ours || out.routes.is_broadcast(ip.destination) || !martians::may_pass(ip.source, ip.destination) {
-        return Err(Drop::Martian);
+/// it (RFC 7126, section 4.3; RFC 5095). If not, why, and what its sender hears.
+fn check(routes: &Routes, packet: &Packet, ip: &Ip) -> Result<(), (Drop, Option<Wrong>)> {
+    let is_ours = routes.is_own(ip.source) || routes.is_broadcast(ip.source);
+    if is_ours || routes.is_broadcast(ip.destination) || !martians::may_pass(ip.source, ip.destination) {
+        return Err((Drop::Martian, None));
     }
     if ip.is_part && !is_fit(packet, ip) {
-        return Err(Drop::Malformed);
+        return Err((Drop::Malformed, None));
     }
     if ip.source.is_ipv6() {
         let has_route = ip.head > HEADER_BYTES_V6 && chain_of(&packet.first).is_none_or(|chain| chain.has_route());
-        return if has_route { Err(Drop::SourceRoute) } else { Ok(()) };
+        return if has_route { Err((Drop::SourceRoute, None)) } else { Ok(()) };
     }
     if ip.head == ipv4::Header::BYTES {
         return Ok(());
     }
     match options::look(packet.first.get(..ip.head).unwrap_or_default()) {
         None => Ok(()),
-        Some(options::Unfit::Wrong { at }) => {
-            errors::tell_sender(out, &packet.first, ip, Wrong::Option { at });
-            Err(Drop::Malformed)
-        }
-        Some(options::Unfit::Route | options::Unfit::RouteEnded) => {
-            errors::tell_sender(out, &packet.first, ip, Wrong::Route);
-            Err(Drop::SourceRoute)
-        }
+        Some(options::Unfit::Wrong { at }) => Err((Drop::Malformed, Some(Wrong::Option { at }))),
+        Some(options::Unfit::Route | options::Unfit::RouteEnded) => Err((Drop::SourceRoute, Some(Wrong::Route))),
     }
 }
 

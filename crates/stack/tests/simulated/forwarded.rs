@@ -55,6 +55,16 @@ pub fn changed(frame: &[u8], change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     frame
 }
 
+/// A frame with a packet of IPv4 that has options beside.
+pub fn with_options(plain: &[u8], options: &[u8]) -> Vec<u8> {
+    let frame = [&plain[..34], options, &plain[34..]].concat();
+    changed(&frame, |packet| {
+        packet[0] = 0x45 + (options.len() / 4) as u8;
+        let length = packet.len() as u16;
+        packet[2..4].copy_from_slice(&length.to_be_bytes());
+    })
+}
+
 /// RFC 1812, sections 4.3.3 and 5.3.1; RFC 4443, sections 3.1 to 3.3.
 #[test]
 fn senders_hear_why_their_packets_go_no_further() {
@@ -199,21 +209,13 @@ fn martians_and_routes_of_senders_go_nowhere() {
 fn routes_of_senders_are_dropped_and_options_that_make_no_sense_told_of() {
     let mut gateway = open(&routed(four()));
     let plain = datagram(&gateway, 0, (host(0, false, 9), host(1, false, 9)), 100);
-    let with = |options: &[u8]| {
-        let frame = [&plain[..34], options, &plain[34..]].concat();
-        changed(&frame, |packet| {
-            packet[0] = 0x45 + (options.len() / 4) as u8;
-            let length = packet.len() as u16;
-            packet[2..4].copy_from_slice(&length.to_be_bytes());
-        })
-    };
     for (options, what) in [
         (&[131, 7, 4, 10, 1, 0, 1, 0][..], Some((3, 5, 0))),
         (&[137, 7, 8, 10, 1, 0, 1, 0], Some((3, 5, 0))),
         (&[7, 2, 0, 0], Some((12, 0, 21 << 24))),
         (&[148, 4, 0, 0], None),
     ] {
-        let frame = with(options);
+        let frame = with_options(&plain, options);
         let came = ask(&mut gateway, 0, &frame);
         match what {
             Some(what) => assert_eq!(told(&came, 0).0, what, "{options:?}"),
