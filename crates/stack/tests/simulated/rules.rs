@@ -3,12 +3,13 @@
 use crate::forwarded::told;
 use crate::forwarding::{PLACES, ask, datagram, four, host, open, routed};
 use crate::frames::{ethernet, packets, udp_in, written};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, ip};
 use corelane_rules::language::import;
 use corelane_rules::{Execution, Limits, RuleSet, Rules};
 use corelane_stack::Drop;
+use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::tcp::Flags;
-use corelane_wire::packet::{EtherType, IpProtocol, icmp, tcp};
+use corelane_wire::packet::{EtherType, IpProtocol, icmp, icmpv6, tcp};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -160,6 +161,22 @@ fn what_rules_refuse_is_counted_and_told_of_as_they_say() {
             assert_eq!(counted(&gateway), [(1, frame.len() as u64 - 14)]);
         }
     }
+}
+
+/// RFC 4443, section 2.4 (e.3): about what was for a group, rules tell nobody anything.
+#[test]
+fn refusals_of_what_was_for_a_group_are_silent() {
+    let set = compiled("unreach6 admin-prohib ipv6-icmp from any to any icmp6types 128 in");
+    let mut gateway = open(&routed(four()).with_rules(set));
+    let request = icmp::Echo { identification: 7, sequence: 9, data: b"ping" };
+    let near = host(0, true, 9);
+    for (mac, to, answers) in [(gateway.mac(0), host(0, true, 1), 1), (Mac([0x33, 0x33, 0, 0, 0, 1]), ip("ff02::1"), 0)] {
+        let of = crate::frames::addresses(near, to);
+        let message = written(12, |writer| icmpv6::Message::EchoRequest(request).emit(&of, writer));
+        let packet = packets(near, to, IpProtocol::ICMPV6, &message, 65_528, 7).remove(0);
+        assert_eq!(ask(&mut gateway, 0, &ethernet(mac, EtherType::IPV6, &packet)).len(), answers, "{to}");
+    }
+    assert_eq!((gateway.stack.counts().of(Drop::Judged), gateway.stack.counts().errors_out), (2, 1));
 }
 
 /// RFC 9293, section 3.10.7.1: in the name of who was meant, whether that is us or somebody else.
