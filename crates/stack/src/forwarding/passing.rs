@@ -76,6 +76,8 @@ impl Passing<'_, '_> {
         }
         match verdict {
             Verdict::Untouched if !came.passes => return Ok(Next::Ours),
+            // An external address that is not our own is nobody else's: sent on, it would come back, and begin a session for a stranger.
+            Verdict::Untouched if self.is_external(came) => return Err(Drop::Translation),
             Verdict::Untouched => {}
             Verdict::Translated => progress.ip.passes = true,
             // A socket of ours may have the port, too.
@@ -147,10 +149,15 @@ impl Passing<'_, '_> {
         Ok(translation.come(self.out.now, packet, ip, from_inside, |flow| placing.lane_of(flow) == placing.lane()))
     }
 
+    /// Whether a packet is for an address with which inside hosts appear.
+    fn is_external(&self, ip: &Ip) -> bool {
+        self.translation.as_ref().is_some_and(|translation| translation.is_external(ip.destination))
+    }
+
     /// Whether a socket of ours gets a datagram.
     fn has_socket(&self, packet: &Packet, ip: &Ip) -> bool {
         let head = packet.transport(ip).next().and_then(|first| first.first_chunk::<4>());
-        let Some([a, b, c, d]) = head.filter(|_| ip.protocol == IpProtocol::UDP) else { return false };
+        let Some([a, b, c, d]) = head.filter(|_| ip.protocol == IpProtocol::UDP && !ip.passes) else { return false };
         let end = |address, port| SocketAddr::new(address, u16::from_be_bytes(port));
         self.sockets.find(end(ip.destination, [*c, *d]), end(ip.source, [*a, *b])).is_some()
     }

@@ -499,6 +499,20 @@ fn errors_about_options_quote_what_their_receiver_has_sent() {
     assert_eq!((gateway.stack.counts().of(Drop::SourceRoute), gateway.stack.counts().of(Drop::Malformed)), (1, 1));
 }
 
+/// What nobody inside has asked for is not sent on to an external address that is not ours, and takes no session of inside hosts.
+#[test]
+fn strangers_begin_no_sessions_at_an_external_address_that_is_not_ours() {
+    let beside = Ipv4Addr::new(10, 3, 0, 200);
+    let nat = Nat::new(beside);
+    let mut gateway = open(&routed(four()).with_nat(NatSettings { interfaces: vec![OUTSIDE], settings: nat }));
+    gateway.host(PLACES[3].0, PLACES[3].1, &["10.3.0.200"]);
+    for port in [53, 2000, 40_000] {
+        let frame = udp(&gateway, 3, outside(), end(beside.into(), port));
+        assert!(ask(&mut gateway, 3, &frame).is_empty(), "{port}");
+    }
+    assert_eq!((gateway.stack.counts().of(Drop::Translation), gateway.stack.view().nat_in_use()), (3, Some((0, 0))));
+}
+
 /// What comes to a forward is looked at as all that is forwarded is.
 #[test]
 fn martians_find_no_forward() {
