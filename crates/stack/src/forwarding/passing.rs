@@ -285,8 +285,7 @@ fn check(routes: &Routes, packet: &Packet, ip: &Ip) -> Result<(), (Drop, Option<
         return Err((Drop::Malformed, None));
     }
     if ip.source.is_ipv6() {
-        let has_route = ip.head > HEADER_BYTES_V6 && chain_of(&packet.first).is_none_or(|chain| chain.has_route());
-        return if has_route { Err((Drop::SourceRoute, None)) } else { Ok(()) };
+        return if ip.head > HEADER_BYTES_V6 && has_route(packet, ip) { Err((Drop::SourceRoute, None)) } else { Ok(()) };
     }
     if ip.head == ipv4::Header::BYTES {
         return Ok(());
@@ -298,9 +297,17 @@ fn check(routes: &Routes, packet: &Packet, ip: &Ip) -> Result<(), (Drop, Option<
     }
 }
 
-/// Whether a fragment can be part of a datagram.
+/// Whether a fragment can be part of a datagram. A fragment of a fragment is nothing that a sender makes.
 fn is_fit(packet: &Packet, ip: &Ip) -> bool {
     let kind = if ip.source.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
     let missing = (ip.head + ip.length).saturating_sub(packet.first.len());
-    Walk::of_network_front(kind, &packet.first, missing).is_ok_and(|walk| reassembly::unfit(&walk, missing).is_none())
+    let is_nested = packet.chain_behind(ip).is_some_and(|chain| chain.is_part());
+    let walk = Walk::of_network_front(kind, &packet.first, missing);
+    !is_nested && walk.is_ok_and(|walk| reassembly::unfit(&walk, missing).is_none())
+}
+
+/// Whether a route of the sender's is among the extension headers of a packet of IPv6: of a first fragment, also among those that are cut with the data.
+fn has_route(packet: &Packet, ip: &Ip) -> bool {
+    let is_before = chain_of(&packet.first).is_none_or(|chain| chain.has_route());
+    is_before || packet.chain_behind(ip).is_some_and(|chain| chain.has_route())
 }

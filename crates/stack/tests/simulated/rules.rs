@@ -115,6 +115,33 @@ fn fragments_meet_rules_one_by_one_and_what_is_for_us_once() {
     assert_eq!(counts, [2, 2, 4, 1, 0, 1, 0, 0, 2, 4]);
 }
 
+/// RFC 8200, section 4.5: behind the header of a first fragment others may stand before the transport's. Rules see what follows them, and no route of the sender's hides there.
+#[test]
+fn rules_see_through_the_headers_of_a_first_fragment() {
+    let mut gateway = open(&routed(four()).with_rules(compiled("deny tcp from any to any 80 in")));
+    let ends = (host(0, true, 9), host(2, true, 9));
+    let whole = segment(&gateway, 0, ends, Flags::SYN);
+    let options = [6, 0, 1, 4, 0, 0, 0, 0];
+    let route = [17, 2, 0, 1, 0, 0, 0, 0];
+    let part = [17, 0, 0, 1, 0, 0, 0, 7];
+    for (protocol, head, behind, why) in [
+        (IpProtocol::DESTINATION, options, &whole[54..], Drop::Judged),
+        (IpProtocol::ROUTING, route, &[0; 24][..], Drop::SourceRoute),
+        (IpProtocol::FRAGMENT, part, &[0; 24][..], Drop::Malformed),
+    ] {
+        let payload = [&head[..], behind, &[0; 80]].concat();
+        let first = packets(ends.0, ends.1, protocol, &payload, 64, 9).remove(0);
+        let frame = ethernet(gateway.mac(0), EtherType::IPV6, &first);
+        assert!(ask(&mut gateway, 0, &frame).is_empty(), "{why:?}");
+        assert_eq!(gateway.stack.counts().of(why), 1, "{why:?}");
+    }
+    // Others go on.
+    let payload = [&[17, 0, 1, 4, 0, 0, 0, 0][..], &[0; 100]].concat();
+    let first = packets(ends.0, ends.1, IpProtocol::DESTINATION, &payload, 64, 9).remove(0);
+    let frame = ethernet(gateway.mac(0), EtherType::IPV6, &first);
+    assert_eq!(ask(&mut gateway, 0, &frame).len(), 1);
+}
+
 /// Fragments for us are judged as the datagram that they make.
 #[test]
 fn fragments_for_us_are_judged_together() {
