@@ -33,6 +33,7 @@ mod waiting;
 mod whole;
 
 pub use counts::{FragmentCounts, Reason};
+pub use fragment::unfit;
 pub use limits::Limits;
 pub use memory::Memory;
 pub use reorders::Reorders;

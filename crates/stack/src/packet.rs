@@ -182,6 +182,13 @@ impl Parts {
         })
     }
 
+    /// The extension headers that are cut with the data of a first fragment of IPv6; none of another packet, or if they are not well formed.
+    pub fn chain_behind(&self, ip: &Ip) -> Option<Chain<'_>> {
+        let is_first = ip.is_part && ip.source.is_ipv6() && !ip.is_later(&self.first);
+        let data = self.first.get(ip.head..).filter(|_| is_first)?;
+        Chain::walk(ip.protocol, data).ok()
+    }
+
     /// Bytes of memory that it keeps in use.
     pub fn held(&self) -> usize {
         self.first.capacity() + self.rest.iter().map(Frame::capacity).sum::<usize>()

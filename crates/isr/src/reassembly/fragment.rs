@@ -96,23 +96,26 @@ impl Fields {
             Network::Arp(_) | Network::Other(..) => return Err(NotOne::Whole),
         };
         let facts = Self { key, ecn, fragment, head: packet.transport_at, length };
-        facts.check(&packet).map_or(Ok(facts), |reason| Err(NotOne::Refused(reason)))
+        unfit(&packet, 0).map_or(Ok(facts), |reason| Err(NotOne::Refused(reason)))
     }
+}
 
-    /// Why it can be part of no datagram.
-    fn check(&self, packet: &Packet<'_>) -> Option<Reason> {
-        let FragmentFacts { offset, length, more, .. } = self.fragment;
-        // The header that the whole will have; of IPv6, the fragment header goes.
-        let header = if self.key.is_v6() { self.head.saturating_sub(40 + 8) } else { self.head };
-        if length == 0 || more && !length.is_multiple_of(8) {
-            Some(Reason::TooSmall)
-        } else if header + offset + length > DATAGRAM_BYTES_MAX {
-            Some(Reason::TooLong)
-        } else if is_headless(packet, offset) {
-            Some(Reason::Headless)
-        } else {
-            None
-        }
+/// Why a fragment can be part of no datagram, wherever that is put together: so a router need not pass it on. None also for what is no fragment. Of its data, `missing` bytes lie
+/// behind those that were walked.
+#[must_use]
+pub fn unfit(packet: &Packet<'_>, missing: usize) -> Option<Reason> {
+    let FragmentFacts { offset, length, more, .. } = packet.fragment()?;
+    let (length, head) = (length + missing, packet.transport_at - packet.network_at);
+    // The header that the whole will have; of IPv6, the fragment header goes.
+    let header = if matches!(packet.network, Network::V6(..)) { head.saturating_sub(40 + 8) } else { head };
+    if length == 0 || more && !length.is_multiple_of(8) {
+        Some(Reason::TooSmall)
+    } else if header + offset + length > DATAGRAM_BYTES_MAX {
+        Some(Reason::TooLong)
+    } else if is_headless(packet, offset) {
+        Some(Reason::Headless)
+    } else {
+        None
     }
 }
 

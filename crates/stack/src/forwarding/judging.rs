@@ -116,7 +116,10 @@ fn facts(packet: &Packet, ip: &Ip) -> Facts {
         true if ip.is_later(&packet.first) => Part::Later,
         true => Part::First,
     };
-    let transport = packet.transport(ip).next().filter(|_| part != Part::Later);
+    let (protocol, transport) = match packet.chain_behind(ip) {
+        Some(chain) => (chain.protocol, Some(chain.payload)),
+        None => (ip.protocol, packet.transport(ip).next().filter(|_| part != Part::Later)),
+    };
     Facts {
         direction: Direction::In,
         receive: interface(packet.interface),
@@ -126,8 +129,8 @@ fn facts(packet: &Packet, ip: &Ip) -> Facts {
         destination: ip.destination.into(),
         source_is_ours: false,
         destination_is_ours: false,
-        protocol: ip.protocol.0,
-        transport: transport.and_then(|bytes| transport_of(bytes, ip)).unwrap_or_default(),
+        protocol: protocol.0,
+        transport: transport.and_then(|bytes| transport_of(bytes, &Ip { protocol, ..*ip })).unwrap_or_default(),
         part,
         // A packet's header has no room for more.
         length: (ip.head + ip.length).min(u16::MAX.into()) as u16,

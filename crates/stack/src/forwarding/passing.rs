@@ -9,13 +9,14 @@ use crate::icmp::options;
 use crate::outward::Outward;
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of};
 use crate::placing::Placing;
-use crate::routes::Way;
+use crate::routes::{Routes, Way};
 use crate::settings::{MssClamp, ReversePath};
 use crate::sockets::Sockets;
 use crate::translation::Translation;
+use corelane_isr::reassembly;
 use corelane_nat::Verdict;
 use corelane_rules::{Direction, Facts};
-use corelane_wire::packet::{IpProtocol, ipv4};
+use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk, ipv4};
 use std::cell::Cell;
 use std::net::SocketAddr;
 
@@ -62,20 +63,23 @@ impl Passing<'_, '_> {
     /// # Errors
     /// Why it goes no further; its sender has heard, where he is to.
     pub fn come(&mut self, packet: &mut Packet, came: &Ip) -> Result<Next, Drop> {
+        let mut progress = Progress { came: *came, ip: *came, facts: None, is_translated: false };
         if came.passes && !came.is_brought {
-            check(self.out, packet, came)?;
+            self.check(packet, &progress)?;
         }
-        let facts = if came.is_brought { None } else { self.judge_in(packet, came)? };
-        let mut progress = Progress { came: *came, ip: *came, facts, is_translated: false };
+        progress.facts = if came.is_brought { None } else { self.judge_in(packet, came)? };
         let verdict = self.translate_in(packet, &mut progress.ip)?;
+        progress.is_translated = verdict == Verdict::Translated;
         let is_checked = came.passes || came.is_brought || self.is_own_word;
         if matches!(verdict, Verdict::Translated | Verdict::Elsewhere(_)) && !is_checked {
-            check(self.out, packet, came)?;
+            self.check(packet, &progress)?;
         }
         match verdict {
             Verdict::Untouched if !came.passes => return Ok(Next::Ours),
+            // An external address that is not our own is nobody else's: sent on, it would come back, and begin a session for a stranger.
+            Verdict::Untouched if self.is_external(came) => return Err(Drop::Translation),
             Verdict::Untouched => {}
-            Verdict::Translated => (progress.ip.passes, progress.is_translated) = (true, true),
+            Verdict::Translated => progress.ip.passes = true,
             // A socket of ours may have the port, too.
             Verdict::Elsewhere(_) if self.has_socket(packet, came) => return Ok(Next::Ours),
             // Once is enough.
@@ -86,6 +90,13 @@ impl Passing<'_, '_> {
             Verdict::Elsewhere(_) | Verdict::Refused(_) => return Err(Drop::Translation),
         }
         self.pass(packet, &progress).map(|()| Next::Left)
+    }
+
+    /// Checks a packet as it came, and tells its sender what is wrong with it, as he knows it.
+    fn check(&mut self, packet: &Packet, progress: &Progress) -> Result<(), Drop> {
+        let Err((why, wrong)) = check(self.out.routes, packet, &progress.came) else { return Ok(()) };
+        wrong.into_iter().for_each(|wrong| self.tell(packet, progress, wrong));
+        Err(why)
     }
 
     fn judge_in(&mut self, packet: &Packet, ip: &Ip) -> Result<Option<Facts>, Drop> {
@@ -138,10 +149,15 @@ impl Passing<'_, '_> {
         Ok(translation.come(self.out.now, packet, ip, from_inside, |flow| placing.lane_of(flow) == placing.lane()))
     }
 
+    /// Whether a packet is for an address with which inside hosts appear.
+    fn is_external(&self, ip: &Ip) -> bool {
+        self.translation.as_ref().is_some_and(|translation| translation.is_external(ip.destination))
+    }
+
     /// Whether a socket of ours gets a datagram.
     fn has_socket(&self, packet: &Packet, ip: &Ip) -> bool {
         let head = packet.transport(ip).next().and_then(|first| first.first_chunk::<4>());
-        let Some([a, b, c, d]) = head.filter(|_| ip.protocol == IpProtocol::UDP) else { return false };
+        let Some([a, b, c, d]) = head.filter(|_| ip.protocol == IpProtocol::UDP && !ip.passes) else { return false };
         let end = |address, port| SocketAddr::new(address, u16::from_be_bytes(port));
         self.sockets.find(end(ip.destination, [*c, *d]), end(ip.source, [*a, *b])).is_some()
     }
@@ -238,7 +254,7 @@ impl Passing<'_, '_> {
     fn tell(&mut self, packet: &Packet, progress: &Progress, wrong: Wrong) {
         let Progress { came, ip, is_translated, .. } = progress;
         let Some(translation) = self.translation.as_mut().filter(|_| *is_translated) else {
-            return errors::tell_sender(self.out, &packet.first, ip, wrong);
+            return errors::tell_sender(self.out, &packet.first, came, wrong);
         };
         if let Some(known) = translation.as_sent(self.out.now, &packet.first, ip) {
             errors::tell_sender(self.out, known.packet(), &Ip { passes: came.passes, ..known.ip }, wrong);
@@ -258,28 +274,40 @@ impl Passing<'_, '_> {
     }
 }
 
-/// Whether a packet may be forwarded, as it came: its addresses are of hosts, and no route of the sender's is in it (RFC 7126, section 4.3; RFC 5095).
-fn check(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) -> Result<(), Drop> {
-    let is_ours = out.routes.is_own(ip.source) || out.routes.is_broadcast(ip.source);
-    if is_ours || out.routes.is_broadcast(ip.destination) || !martians::may_pass(ip.source, ip.destination) {
-        return Err(Drop::Martian);
+/// Whether a packet may be forwarded, as it came: its addresses are of hosts, a fragment hides nothing from rules (RFC 1858, RFC 3128, RFC 7112), and no route of the sender's is in
+/// it (RFC 7126, section 4.3; RFC 5095). If not, why, and what its sender hears.
+fn check(routes: &Routes, packet: &Packet, ip: &Ip) -> Result<(), (Drop, Option<Wrong>)> {
+    let is_ours = routes.is_own(ip.source) || routes.is_broadcast(ip.source);
+    if is_ours || routes.is_broadcast(ip.destination) || !martians::may_pass(ip.source, ip.destination) {
+        return Err((Drop::Martian, None));
+    }
+    if ip.is_part && !is_fit(packet, ip) {
+        return Err((Drop::Malformed, None));
     }
     if ip.source.is_ipv6() {
-        let has_route = ip.head > HEADER_BYTES_V6 && chain_of(&packet.first).is_none_or(|chain| chain.has_route());
-        return if has_route { Err(Drop::SourceRoute) } else { Ok(()) };
+        return if ip.head > HEADER_BYTES_V6 && has_route(packet, ip) { Err((Drop::SourceRoute, None)) } else { Ok(()) };
     }
     if ip.head == ipv4::Header::BYTES {
         return Ok(());
     }
     match options::look(packet.first.get(..ip.head).unwrap_or_default()) {
         None => Ok(()),
-        Some(options::Unfit::Wrong { at }) => {
-            errors::tell_sender(out, &packet.first, ip, Wrong::Option { at });
-            Err(Drop::Malformed)
-        }
-        Some(options::Unfit::Route | options::Unfit::RouteEnded) => {
-            errors::tell_sender(out, &packet.first, ip, Wrong::Route);
-            Err(Drop::SourceRoute)
-        }
+        Some(options::Unfit::Wrong { at }) => Err((Drop::Malformed, Some(Wrong::Option { at }))),
+        Some(options::Unfit::Route | options::Unfit::RouteEnded) => Err((Drop::SourceRoute, Some(Wrong::Route))),
     }
+}
+
+/// Whether a fragment can be part of a datagram. A fragment of a fragment is nothing that a sender makes.
+fn is_fit(packet: &Packet, ip: &Ip) -> bool {
+    let kind = if ip.source.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
+    let missing = (ip.head + ip.length).saturating_sub(packet.first.len());
+    let is_nested = packet.chain_behind(ip).is_some_and(|chain| chain.is_part());
+    let walk = Walk::of_network_front(kind, &packet.first, missing);
+    !is_nested && walk.is_ok_and(|walk| reassembly::unfit(&walk, missing).is_none())
+}
+
+/// Whether a route of the sender's is among the extension headers of a packet of IPv6: of a first fragment, also among those that are cut with the data.
+fn has_route(packet: &Packet, ip: &Ip) -> bool {
+    let is_before = chain_of(&packet.first).is_none_or(|chain| chain.has_route());
+    is_before || packet.chain_behind(ip).is_some_and(|chain| chain.has_route())
 }

@@ -154,12 +154,15 @@ fn error(out: &mut Outward<'_>, packet: &[u8], ip: &Ip, wrong: Wrong) {
 }
 
 /// Tells the sender of a packet what is wrong with it, be it for us or for somebody else: then from our address that is nearest to him (RFC 1812, section 4.3.2.4). Nothing is
-/// said of later fragments, whose header of the transport is not here (section 4.3.2.7), and of what was for all of a link (the same).
+/// said of later fragments, whose header of the transport is not here (section 4.3.2.7), and of what was for all of a link or for a group (the same; RFC 4443, section 2.4 (e.3)).
 pub(crate) fn tell_sender(out: &mut Outward<'_>, packet: &[u8], ip: &Ip, wrong: Wrong) {
     if !ip.passes && out.routes.is_own(ip.destination) {
         return tell(out, packet, ip, wrong);
     }
-    let Some(way) = out.way_back(ip.source).filter(|_| !(ip.is_later(packet) || ip.is_to_all())) else { return };
+    if ip.is_later(packet) || ip.is_to_all() || ip.destination.is_multicast() {
+        return;
+    }
+    let Some(way) = out.way_back(ip.source) else { return };
     tell(out, packet, &Ip { destination: way.source, ..*ip }, wrong);
 }
 

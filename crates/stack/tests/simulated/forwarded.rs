@@ -55,6 +55,16 @@ pub fn changed(frame: &[u8], change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     frame
 }
 
+/// A frame with a packet of IPv4 that has options beside.
+pub fn with_options(plain: &[u8], options: &[u8]) -> Vec<u8> {
+    let frame = [&plain[..34], options, &plain[34..]].concat();
+    changed(&frame, |packet| {
+        packet[0] = 0x45 + (options.len() / 4) as u8;
+        let length = packet.len() as u16;
+        packet[2..4].copy_from_slice(&length.to_be_bytes());
+    })
+}
+
 /// RFC 1812, sections 4.3.3 and 5.3.1; RFC 4443, sections 3.1 to 3.3.
 #[test]
 fn senders_hear_why_their_packets_go_no_further() {
@@ -130,6 +140,36 @@ fn nothing_is_said_about_errors_and_later_fragments() {
     }
 }
 
+/// RFC 1858, RFC 3128 and RFC 7112: no fragment hides from rules which port it is for, by being the first and too short, or by lying over the first or, beyond the longest datagram,
+/// around it. What cannot be part of a datagram goes nowhere either.
+#[test]
+fn fragments_that_hide_their_ports_go_nowhere() {
+    for v6 in [false, true] {
+        let mut gateway = open(&four());
+        let ends = (host(0, v6, 9), host(1, v6, 9));
+        let cut = |protocol: IpProtocol, bytes: usize, part: usize| packets(ends.0, ends.1, protocol, &vec![9; bytes], part, 7);
+        let kind = if v6 { EtherType::IPV6 } else { EtherType::IPV4 };
+        let (at, more) = if v6 { (42, 1_u8) } else { (6, 0x20) };
+        let last = if v6 { 0xfff8_u16 } else { 0x1fff };
+        let mut beyond = cut(IpProtocol::UDP, 2800, 1400).remove(1);
+        beyond[at..at + 2].copy_from_slice(&last.to_be_bytes());
+        let mut uneven = cut(IpProtocol::UDP, 1204, 600).remove(2);
+        uneven[if v6 { at + 1 } else { at }] |= more;
+        let tiny = cut(IpProtocol::TCP, 40, 8);
+        let refused = [&tiny[0], &tiny[1], &tiny[2], &beyond, &uneven];
+        for (count, packet) in (1..).zip(refused) {
+            let frame = changed(&ethernet(gateway.mac(0), kind, packet), |_| {});
+            assert!(ask(&mut gateway, 0, &frame).is_empty(), "{v6} {count}");
+            assert_eq!(gateway.stack.counts().of(Drop::Malformed), count, "{v6} {count}");
+        }
+        for packet in [&tiny[3], &tiny[4]].into_iter().chain(&cut(IpProtocol::TCP, 48, 24)) {
+            let frame = ethernet(gateway.mac(0), kind, packet);
+            assert_eq!(ask(&mut gateway, 0, &frame).len(), 1);
+        }
+        assert_eq!((gateway.stack.counts().dropped(), gateway.stack.counts().errors_out), (5, 0));
+    }
+}
+
 /// RFC 1812, section 5.3.7, and what else can be no packet from host to host: dropped in silence, with its reason.
 #[test]
 fn martians_and_routes_of_senders_go_nowhere() {
@@ -169,21 +209,13 @@ fn martians_and_routes_of_senders_go_nowhere() {
 fn routes_of_senders_are_dropped_and_options_that_make_no_sense_told_of() {
     let mut gateway = open(&routed(four()));
     let plain = datagram(&gateway, 0, (host(0, false, 9), host(1, false, 9)), 100);
-    let with = |options: &[u8]| {
-        let frame = [&plain[..34], options, &plain[34..]].concat();
-        changed(&frame, |packet| {
-            packet[0] = 0x45 + (options.len() / 4) as u8;
-            let length = packet.len() as u16;
-            packet[2..4].copy_from_slice(&length.to_be_bytes());
-        })
-    };
     for (options, what) in [
         (&[131, 7, 4, 10, 1, 0, 1, 0][..], Some((3, 5, 0))),
         (&[137, 7, 8, 10, 1, 0, 1, 0], Some((3, 5, 0))),
         (&[7, 2, 0, 0], Some((12, 0, 21 << 24))),
         (&[148, 4, 0, 0], None),
     ] {
-        let frame = with(options);
+        let frame = with_options(&plain, options);
         let came = ask(&mut gateway, 0, &frame);
         match what {
             Some(what) => assert_eq!(told(&came, 0).0, what, "{options:?}"),

@@ -1,6 +1,6 @@
 //! Addresses are translated on a packet's way: out and home, forwards, fragments, and what senders hear in the addresses that they know.
 
-use crate::forwarded::{changed, told};
+use crate::forwarded::{changed, told, with_options};
 use crate::forwarding::{NARROW, PLACES, ask, datagram as frame_of, four, host, open, routed};
 use crate::frames::{Datagram, datagram, ethernet, packets, udp_in, written};
 use crate::gateway::{Came, Gateway, ip};
@@ -485,6 +485,32 @@ fn an_external_address_need_not_be_ours() {
     let last = changed(&udp(&gateway, 3, outside(), door), |packet| packet[8] = 1);
     is_told(&mut gateway, 3, &last, (11, 0, 0), host(3, false, 1));
     assert_eq!(gateway.stack.counts().of(Drop::Translation), 0);
+}
+
+/// What is wrong with the options of what comes to a forward is told in the outside address: no inside address leaves.
+#[test]
+fn errors_about_options_quote_what_their_receiver_has_sent() {
+    let mut gateway = open(&translating());
+    let plain = udp(&gateway, 3, outside(), external(FORWARDED.0));
+    for (options, what) in [(&[131, 7, 4, 10, 1, 0, 1, 0][..], (3, 5, 0)), (&[7, 2, 0, 0], (12, 0, 21 << 24))] {
+        let frame = with_options(&plain, options);
+        is_told(&mut gateway, 3, &frame, what, EXTERNAL.into());
+    }
+    assert_eq!((gateway.stack.counts().of(Drop::SourceRoute), gateway.stack.counts().of(Drop::Malformed)), (1, 1));
+}
+
+/// What nobody inside has asked for is not sent on to an external address that is not ours, and takes no session of inside hosts.
+#[test]
+fn strangers_begin_no_sessions_at_an_external_address_that_is_not_ours() {
+    let beside = Ipv4Addr::new(10, 3, 0, 200);
+    let nat = Nat::new(beside);
+    let mut gateway = open(&routed(four()).with_nat(NatSettings { interfaces: vec![OUTSIDE], settings: nat }));
+    gateway.host(PLACES[3].0, PLACES[3].1, &["10.3.0.200"]);
+    for port in [53, 2000, 40_000] {
+        let frame = udp(&gateway, 3, outside(), end(beside.into(), port));
+        assert!(ask(&mut gateway, 3, &frame).is_empty(), "{port}");
+    }
+    assert_eq!((gateway.stack.counts().of(Drop::Translation), gateway.stack.view().nat_in_use()), (3, Some((0, 0))));
 }
 
 /// What comes to a forward is looked at as all that is forwarded is.

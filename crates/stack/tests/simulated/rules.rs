@@ -3,12 +3,13 @@
 use crate::forwarded::told;
 use crate::forwarding::{PLACES, ask, datagram, four, host, open, routed};
 use crate::frames::{ethernet, packets, udp_in, written};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, ip};
 use corelane_rules::language::import;
 use corelane_rules::{Execution, Limits, RuleSet, Rules};
 use corelane_stack::Drop;
+use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::tcp::Flags;
-use corelane_wire::packet::{EtherType, IpProtocol, icmp, tcp};
+use corelane_wire::packet::{EtherType, IpProtocol, icmp, icmpv6, tcp};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -114,6 +115,33 @@ fn fragments_meet_rules_one_by_one_and_what_is_for_us_once() {
     assert_eq!(counts, [2, 2, 4, 1, 0, 1, 0, 0, 2, 4]);
 }
 
+/// RFC 8200, section 4.5: behind the header of a first fragment others may stand before the transport's. Rules see what follows them, and no route of the sender's hides there.
+#[test]
+fn rules_see_through_the_headers_of_a_first_fragment() {
+    let mut gateway = open(&routed(four()).with_rules(compiled("deny tcp from any to any 80 in")));
+    let ends = (host(0, true, 9), host(2, true, 9));
+    let whole = segment(&gateway, 0, ends, Flags::SYN);
+    let options = [6, 0, 1, 4, 0, 0, 0, 0];
+    let route = [17, 2, 0, 1, 0, 0, 0, 0];
+    let part = [17, 0, 0, 1, 0, 0, 0, 7];
+    for (protocol, head, behind, why) in [
+        (IpProtocol::DESTINATION, options, &whole[54..], Drop::Judged),
+        (IpProtocol::ROUTING, route, &[0; 24][..], Drop::SourceRoute),
+        (IpProtocol::FRAGMENT, part, &[0; 24][..], Drop::Malformed),
+    ] {
+        let payload = [&head[..], behind, &[0; 80]].concat();
+        let first = packets(ends.0, ends.1, protocol, &payload, 64, 9).remove(0);
+        let frame = ethernet(gateway.mac(0), EtherType::IPV6, &first);
+        assert!(ask(&mut gateway, 0, &frame).is_empty(), "{why:?}");
+        assert_eq!(gateway.stack.counts().of(why), 1, "{why:?}");
+    }
+    // Others go on.
+    let payload = [&[17, 0, 1, 4, 0, 0, 0, 0][..], &[0; 100]].concat();
+    let first = packets(ends.0, ends.1, IpProtocol::DESTINATION, &payload, 64, 9).remove(0);
+    let frame = ethernet(gateway.mac(0), EtherType::IPV6, &first);
+    assert_eq!(ask(&mut gateway, 0, &frame).len(), 1);
+}
+
 /// Fragments for us are judged as the datagram that they make.
 #[test]
 fn fragments_for_us_are_judged_together() {
@@ -160,6 +188,22 @@ fn what_rules_refuse_is_counted_and_told_of_as_they_say() {
             assert_eq!(counted(&gateway), [(1, frame.len() as u64 - 14)]);
         }
     }
+}
+
+/// RFC 4443, section 2.4 (e.3): about what was for a group, rules tell nobody anything.
+#[test]
+fn refusals_of_what_was_for_a_group_are_silent() {
+    let set = compiled("unreach6 admin-prohib ipv6-icmp from any to any icmp6types 128 in");
+    let mut gateway = open(&routed(four()).with_rules(set));
+    let request = icmp::Echo { identification: 7, sequence: 9, data: b"ping" };
+    let near = host(0, true, 9);
+    for (mac, to, answers) in [(gateway.mac(0), host(0, true, 1), 1), (Mac([0x33, 0x33, 0, 0, 0, 1]), ip("ff02::1"), 0)] {
+        let of = crate::frames::addresses(near, to);
+        let message = written(12, |writer| icmpv6::Message::EchoRequest(request).emit(&of, writer));
+        let packet = packets(near, to, IpProtocol::ICMPV6, &message, 65_528, 7).remove(0);
+        assert_eq!(ask(&mut gateway, 0, &ethernet(mac, EtherType::IPV6, &packet)).len(), answers, "{to}");
+    }
+    assert_eq!((gateway.stack.counts().of(Drop::Judged), gateway.stack.counts().errors_out), (2, 1));
 }
 
 /// RFC 9293, section 3.10.7.1: in the name of who was meant, whether that is us or somebody else.
