@@ -529,7 +529,7 @@ mod tests {
         let own: Key = "01:02:03:04:05:06:07:08:09:0a:0b:0c:0d:0e:0f:10:11:12:13:14:15:16:17:18:19:1a:1b:1c:1d:1e:1f:20:21:22:23:24:25:26:27:28"
             .parse()
             .unwrap();
-        let steering = Settings::default().key(own.clone());
+        let steering = Settings::default().key(own);
         assert_eq!(Lanes::per_core().steering(steering).gateway(gateway()).steering.key, own, "who names a key has it");
     }
 
