@@ -115,7 +115,8 @@ pub(crate) fn open(
 /// That an interface sends nothing of what programs redirect.
 fn note_of_refusal(name: &str) -> Record {
     Degraded::Packet.note(format_args!(
-        "packet {name}: it sends nothing that programs redirect, so lanes forward what leaves by it: for a veth, have its other end receive with          GRO (ethtool -K INTERFACE gro on) or by an XDP program; of a card, the driver cannot"
+        "packet {name}: it sends nothing that programs redirect, so lanes forward what leaves by it: for a veth, have its other end receive with \
+         GRO (ethtool -K INTERFACE gro on) or by an XDP program; of a card, the driver cannot"
     ))
 }
 
