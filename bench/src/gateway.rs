@@ -36,7 +36,7 @@ use super::stage::{Ours, Stage};
 use cells::{CELLS, Cell};
 use contenders::{Asked, Gateway};
 
-/// What to measure.
+/// The cells to measure, and how often.
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -83,7 +83,7 @@ impl Arguments {
     }
 }
 
-/// Who of a cell takes part: all whose file this corelane understands.
+/// The contenders of a cell that take part: all whose file this corelane understands.
 fn takes_part(cell: &Cell, stage: &Stage, findings: &mut Findings) -> Result<Vec<Gateway>> {
     let mut who = cell.who.to_vec();
     for &gateway in cell.who.iter().filter(|gateway| gateway.is_ours()) {

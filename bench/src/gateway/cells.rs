@@ -1,14 +1,14 @@
-//! What is measured of gateways: this file is the whole list.
+//! The whole list of cells that are measured of gateways.
 
 use super::contenders::{Gateway, Rules};
 use crate::bars::Limit;
 
-/// What one packet costs.
+/// The cost of one packet.
 #[derive(Debug)]
 pub struct Cell {
-    /// What `--only` and the tables call it.
+    /// Its name, for `--only` and the tables.
     pub name: &'static str,
-    /// Who takes part.
+    /// The contenders.
     pub who: &'static [Gateway],
     /// Houses are VLANs, else networks of the port itself.
     pub is_tagged: bool,
@@ -62,7 +62,7 @@ pub const XDP_BY: [(Gateway, Limit); 3] =
     [(Gateway::Flat, Limit::AtMost(0.1)), (Gateway::ByMap, Limit::AtMost(0.35)), (Gateway::Redirect, Limit::AtMost(1.3))];
 /// A lane that polls, of nftables' rules one after the other.
 pub const LANE_BY_FLAT: Limit = Limit::AtMost(0.6);
-/// What rules cost in a lane as a tree, of what they cost one after the other.
+/// The cost of rules in a lane as a tree, by their cost one after the other.
 pub const TREE_BY_FLAT: Limit = Limit::AtMost(0.15);
 /// The same of what they cost with jumps as they are written.
 pub const TREE_BY_SKIPTO: Limit = Limit::AtMost(0.4);

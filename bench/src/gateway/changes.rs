@@ -54,7 +54,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// What a change did to packets that went through meanwhile.
+/// The fate of packets that went through during a change.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Changed {
     /// Packets that were offered.

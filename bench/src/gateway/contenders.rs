@@ -1,4 +1,4 @@
-//! Who takes the part of the gateway.
+//! The contenders that take the part of the gateway.
 
 use std::fmt;
 
@@ -34,10 +34,10 @@ pub enum Rules {
     Xdp,
 }
 
-/// What is to be started.
+/// A contender as it is to be started.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// Who.
+    /// The contender.
     pub gateway: Gateway,
     /// Houses are VLANs, else networks of the port itself.
     pub is_tagged: bool,
@@ -56,7 +56,7 @@ impl Gateway {
         matches!(self, Self::Polling(_))
     }
 
-    /// What a lane counts.
+    /// The rules by which a lane counts.
     pub fn rules(self) -> Rules {
         match self {
             Self::Lane(rules) | Self::Polling(rules) => rules,
@@ -71,7 +71,7 @@ impl Gateway {
 }
 
 impl Rules {
-    /// What the gateway's file calls it.
+    /// Its name in the gateway's file.
     pub fn execution(self) -> &'static str {
         match self {
             Self::Flat => "flat",

@@ -29,7 +29,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// What a server is told of it.
+    /// The argument by which a server is told of it.
     fn place(&self) -> String {
         format!("gateway={}", self.0.join("gateway.toml").display())
     }
@@ -112,7 +112,7 @@ fn script(rules: Rules, is_tagged: bool) -> String {
     script
 }
 
-/// What is counted of a house: both directions, with the other houses and with elsewhere.
+/// The counts of a house: both directions, with the other houses and with elsewhere.
 fn counted(house: u8, is_tagged: bool) -> [String; 4] {
     let (own, via) = (houses::network(house), format!("vlan{house}"));
     if is_tagged {

@@ -23,7 +23,7 @@ pub const CELL: &str = "gateway-post";
 const OFFERS: [f64; 8] = [25e3, 50e3, 100e3, 200e3, 300e3, 400e3, 600e3, 800e3];
 /// How long an offer lasts before it is looked at.
 const BEFORE: Duration = Duration::from_millis(150);
-/// What goes through of the highest offer, by the most that goes through of any below it.
+/// The goodput at the highest offer, by the most at any below it.
 const GOODPUT: Limit = Limit::AtLeast(0.95);
 /// The highest offer, by the most that went through of any below it.
 const HIGHEST: Limit = Limit::AtLeast(10.0);
@@ -63,7 +63,7 @@ impl fmt::Display for Tuned {
     }
 }
 
-/// What one step showed in one round: by offer, the highest last.
+/// The figures of one step in one round: by offer, the highest last.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ramp(Vec<Passed>);
 
@@ -125,7 +125,7 @@ pub fn judge(ramps: &Ramps) -> Vec<Verdict> {
     ramps.who.iter().filter(|who| who.gateway.polls()).flat_map(|&who| judged(who)).flatten().collect()
 }
 
-/// What the columns do not say of themselves.
+/// Words about the columns, which do not explain themselves.
 const NOTE: &str = "MB/s: the best of the ramp, frames with their tags; network: the gateway's process and who receives for it; beside: a program that computes without end";
 
 /// The medians over the rounds: the post's figures, ours, and what part of the post's ours are; then each offer.

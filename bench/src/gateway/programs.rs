@@ -123,7 +123,7 @@ fn head(a: &mut Assembler, more: i16) {
     a.store(Width::One, R7, at::HOPS + more, i32::from(HOPS));
 }
 
-/// What the users' end counts.
+/// The counts of the users' end.
 #[derive(Clone, Copy, Debug)]
 enum Counted {
     /// Packets that came as they had to.

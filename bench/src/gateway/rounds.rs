@@ -1,4 +1,4 @@
-//! What a packet costs each gateway: rounds, their table, and what comes of the bars.
+//! The cost of a packet at each gateway: rounds, their table, and what comes of the bars.
 
 use anyhow::{Result, ensure};
 
@@ -49,7 +49,7 @@ pub fn judge(found: &CellRounds) -> Vec<Verdict> {
     xdp.chain(lanes).flatten().collect()
 }
 
-/// What the columns do not say of themselves.
+/// Words about the columns, which do not explain themselves.
 pub const NOTE: &str = "CPU us: the gateway's process, the kernel's thread that receives for it, and ksoftirqd of its CPU, by packet that came to its user; users: what a packet costs \
 who offers it, on the other CPU, and no part of it\n";
 

@@ -65,7 +65,7 @@ impl Used {
     }
 }
 
-/// What a window showed.
+/// The figures of a window.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Passed {
     /// Packets a second that were put on the wire, those among them for which it had no room.
@@ -182,7 +182,7 @@ impl Running {
         self.emitter.emit(&self.wire, rate, goes_on)
     }
 
-    /// What it does with so many frames a second, or as many as can be.
+    /// Its figures with so many frames a second, or as many as can be.
     ///
     /// # Errors
     /// As for [`Running::measure`].
@@ -190,7 +190,7 @@ impl Running {
         self.measure(|goes_on| self.offer(rate, goes_on), warm_up, window)
     }
 
-    /// What it does with as many packets as can be sent so.
+    /// Its figures with as many packets as can be sent so.
     ///
     /// # Errors
     /// As for [`Running::measure`].
@@ -221,7 +221,7 @@ impl Running {
         }
     }
 
-    /// What it does with an offer, after a while that does not count.
+    /// Its figures with an offer, after a while that does not count.
     ///
     /// # Errors
     /// When the offer or a figure cannot be had.
