@@ -140,6 +140,33 @@ def asked(name, what, to, protocol, source):
 
 def ports(body):
     return struct.unpack("!HH", body[:4])
+
+def quiet():
+    while heard(0.2):
+        pass
+
+# A datagram of the one station to the other.
+def tell(words):
+    put("a", b"\x08\x00", datagram(stations["a"][2], stations["b"][2], (7, 9), words))
+
+# Datagrams until one comes, and then what is left of them; how many these were.
+def begun():
+    tries, came = 0, []
+    while not came:
+        tell(b"first")
+        tries, came = tries + 1, heard(0.1)
+    quiet()
+    return tries
+
+# Sixteen, of which all come.
+def train():
+    for number in range(16):
+        tell(b"%d" % number)
+    came, silent = 0, 0
+    while came < 16 and silent < 20:
+        now = len(heard(0.1))
+        came, silent = came + now, silent + (now == 0)
+    assert came == 16, "%d of a train came" % came
 "#;
 
 /// Starts a gateway whose files lie in that folder.
@@ -231,20 +258,11 @@ fn packets_are_forwarded_ruled_and_translated(driver: Driver) {
 /// Datagrams from station to station, in trains of which all have to come before the next goes.
 const TRAFFIC: &str = r#"
 asked("a", datagram(stations["a"][2], stations["b"][2], (7, 9), b"first"), "b", 17, stations["a"][2])
-while heard(0.2):
-    pass
+quiet()
 print("begun", flush=True)
-sent = 0
-for train in range(400):
-    for _ in range(16):
-        put("a", b"\x08\x00", datagram(stations["a"][2], stations["b"][2], (7, 9), b"%d" % sent))
-        sent += 1
-    came, silent = 0, 0
-    while came < 16 and silent < 20:
-        now = len(heard(0.1))
-        came, silent = came + now, silent + (now == 0)
-    assert came == 16, "%d of a train came" % came
-print(sent)
+for number in range(400):
+    train()
+print(400 * 16)
 "#;
 
 fn rules_change_under_traffic_and_none_is_lost(driver: Driver) {

@@ -28,19 +28,11 @@ fn json_of(server: &Server, arguments: &[&str]) -> Value {
 
 /// Ten datagrams from station to station, of which all come.
 const TEN: &str = r#"
-sent = 0
-came = []
-while not came:
-    put("a", b"\x08\x00", datagram(stations["a"][2], stations["b"][2], (7, 9), b"first"))
-    sent += 1
-    came = heard(0.1)
-while heard(0.2):
-    pass
+sent = begun()
 for number in range(9):
-    put("a", b"\x08\x00", datagram(stations["a"][2], stations["b"][2], (7, 9), b"%d" % number))
-    sent += 1
+    tell(b"%d" % number)
     assert heard(2)
-print(sent)
+print(sent + 9)
 "#;
 
 fn a_gateway_is_shown_and_changed_by_command(driver: Driver) {
@@ -226,24 +218,11 @@ fn no_gateway_is_told_so(driver: Driver, test: &str) {
 /// Datagrams from station to station until a file is there, in trains of which all have to come before the next goes.
 const TRAFFIC: &str = r#"
 import os
-sent = 0
-came = []
-while not came:
-    put("a", b"\x08\x00", datagram(stations["a"][2], stations["b"][2], (7, 9), b"first"))
-    sent += 1
-    came = heard(0.1)
-while heard(0.2):
-    pass
+sent = begun()
 print("begun", flush=True)
 while not os.path.exists(END):
-    for _ in range(16):
-        put("a", b"\x08\x00", datagram(stations["a"][2], stations["b"][2], (7, 9), b"%d" % sent))
-        sent += 1
-    came, silent = 0, 0
-    while came < 16 and silent < 20:
-        now = len(heard(0.1))
-        came, silent = came + now, silent + (now == 0)
-    assert came == 16, "%d of a train came" % came
+    train()
+    sent += 16
 print(sent)
 "#;
 
