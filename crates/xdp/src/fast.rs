@@ -48,6 +48,7 @@ pub use unfit::Unfit;
 
 pub(crate) use carrier::Carrier;
 pub(crate) use learner::Learner;
+pub(crate) use maps::call::ADJUST_HEAD;
 pub(crate) use program::FastPart;
 
 use crate::errors::Error;
