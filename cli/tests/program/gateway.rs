@@ -15,10 +15,10 @@ on_each_driver!(
     what_is_left_when_it_is_killed_or_loses_a_port
 );
 
-/// Two wires, whose near ends are the gateway's ports. The kernel has an address at one of them.
-const WIRES: &str = "ip link set lo up && for n in 1 2; do ip link add va$n type veth peer name vb$n && ip link set va$n up && ip link set vb$n up; done && ip addr add 10.99.0.1/24 dev va1";
+/// Two wires, whose near ends are the gateway's ports. The kernel has an address at one of them, and says nothing of its own there.
+pub const WIRES: &str = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 && ip link set lo up && for n in 1 2; do ip link add va$n type veth peer name vb$n && ip link set va$n up && ip link set vb$n up; done && ip addr add 10.99.0.1/24 dev va1";
 
-const CONFIGURATION: &str = r#"
+pub const CONFIGURATION: &str = r#"
 [[port]]
 interface = "va1"
 
@@ -171,25 +171,47 @@ def train():
 
 /// Starts a gateway whose files lie in that folder.
 pub fn start(driver: Driver, test: &str, folder: &Scratch, way: &str, more: &[&str]) -> Option<Server> {
+    let own = Own { way, arguments: &[&["--lanes", "1"], more].concat(), ..Own::default() };
+    start_own(driver, test, folder, &own)
+}
+
+/// A gateway that differs from that of most tests.
+pub struct Own<'a> {
+    /// Lines of shell that make its wires.
+    pub wires: &'a str,
+    /// What the program is run by.
+    pub way: &'a str,
+    pub configuration: &'a str,
+    pub arguments: &'a [&'a str],
+}
+
+impl Default for Own<'_> {
+    fn default() -> Self {
+        Self { wires: WIRES, way: "", configuration: CONFIGURATION, arguments: &[] }
+    }
+}
+
+/// Starts a gateway whose files lie in that folder, and in whose network its wires are made.
+pub fn start_own(driver: Driver, test: &str, folder: &Scratch, own: &Own) -> Option<Server> {
     if !can_run(&driver.case(test)) {
         return None;
     }
-    std::fs::write(folder.path().join("gw.toml"), CONFIGURATION).unwrap();
+    std::fs::write(folder.path().join("gw.toml"), own.configuration).unwrap();
     std::fs::write(folder.path().join("gateway.rules"), RULES).unwrap();
-    let script = format!("{WIRES} && exec {way} \"$0\" \"$@\"");
+    let script = format!("{} && exec {} \"$0\" \"$@\"", own.wires, own.way);
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let place = format!("gateway={}", folder.path().join("gw.toml").display());
-    driver.start_under(test, &wrapper, &[&["--lanes", "1", &place], more].concat())
+    driver.start_under(test, &wrapper, &[own.arguments, &[&place]].concat())
 }
 
 /// Writes a file whole, or not at all: a process that reads it meanwhile never finds a part.
-fn write(path: &Path, text: &str) {
+pub fn write(path: &Path, text: &str) {
     let beside = path.with_extension("new");
     std::fs::write(&beside, text).unwrap();
     std::fs::rename(beside, path).unwrap();
 }
 
-fn can_run(test: &str) -> bool {
+pub fn can_run(test: &str) -> bool {
     is_root(test) && have(test, &["unshare", "ip", "python3", "setpriv"])
 }
 

@@ -18,11 +18,11 @@ fn gateway(server: &Server, arguments: &[&str]) -> Result<String, String> {
     if done.status.success() { Ok(text(done.stdout)) } else { Err(text(done.stderr)) }
 }
 
-fn asked(server: &Server, arguments: &[&str]) -> String {
+pub fn asked(server: &Server, arguments: &[&str]) -> String {
     gateway(server, arguments).unwrap_or_else(|said| panic!("{arguments:?}: {said}"))
 }
 
-fn json_of(server: &Server, arguments: &[&str]) -> Value {
+pub fn json_of(server: &Server, arguments: &[&str]) -> Value {
     serde_json::from_str(&asked(server, &[&["--json"], arguments].concat())).unwrap()
 }
 

@@ -12,6 +12,7 @@ mod echo;
 mod faults;
 mod gateway;
 mod gateway_commands;
+mod gateway_lanes;
 mod generate;
 mod helpers;
 mod http_clients;
