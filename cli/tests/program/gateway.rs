@@ -1,12 +1,13 @@
 //! A gateway of two ports, with stations on raw wires behind both: what it forwards, refuses and translates, and what becomes of it while it runs.
 
 use crate::common::*;
+use crate::gateway_commands::{gateway as asked, json_of};
 use crate::packet::{ends, of_lanes};
 use crate::packet_ports::{SUM_OF, WAYS, run};
 use nix::sys::signal::Signal;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Lines};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 on_each_driver!(
     a_broken_configuration_leaves_the_old_one_in_force,
@@ -277,34 +278,62 @@ fn packets_are_forwarded_ruled_and_translated(driver: Driver) {
     }
 }
 
-/// Datagrams from station to station, in trains of which all have to come before the next goes.
+/// Datagrams from station to station until somebody says that it is over, in trains of which all have to come before the next goes; prints how many these were.
 const TRAFFIC: &str = r#"
-asked("a", datagram(stations["a"][2], stations["b"][2], (7, 9), b"first"), "b", 17, stations["a"][2])
-quiet()
+import os
+sent = begun()
 print("begun", flush=True)
-for number in range(400):
+while not os.path.exists(END):
     train()
-print(400 * 16)
+    sent += 16
+print(sent)
 "#;
+
+/// Traffic that goes on.
+pub struct Traffic {
+    script: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    end: PathBuf,
+}
+
+impl Traffic {
+    /// Begins it; the first of it has come.
+    pub fn begin(server: &Server, folder: &Scratch) -> Self {
+        let end = folder.path().join("end");
+        let mut script = stations(server, &format!("END = {end:?}\n{TRAFFIC}"));
+        let mut lines = BufReader::new(script.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "begun");
+        Self { script, lines, end }
+    }
+
+    /// Ends it; how many datagrams were sent, all of which came but for those before the first.
+    pub fn end(mut self) -> u64 {
+        std::fs::write(&self.end, "").unwrap();
+        let sent = self.lines.next().and_then(|line| line.ok()?.parse().ok());
+        let ended = self.script.wait_with_output();
+        sent.unwrap_or_else(|| panic!("{ended:?}"))
+    }
+}
+
+/// Changes of the rules in [`rules_change_under_traffic_and_none_is_lost`].
+const CHANGES: usize = 5;
 
 fn rules_change_under_traffic_and_none_is_lost(driver: Driver) {
     let test = "gateway::rules_change_under_traffic_and_none_is_lost";
     let folder = Scratch::new();
     let Some(server) = start(driver, test, &folder, "", &[]) else { return };
-    let mut traffic = stations(&server, TRAFFIC);
-    let mut lines = BufReader::new(traffic.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "begun");
-    let (mut changes, told) = (0, |server: &Server| server.words().matches("rules, tables and routes of its file").count());
-    while traffic.try_wait().unwrap().is_none() {
+    let traffic = Traffic::begin(&server, &folder);
+    for change in 1..=CHANGES {
         let more: String =
-            (0..200).map(|number| format!("add {} count udp from any to any {}\n", 1000 + number, changes + number)).collect();
+            (0..200).map(|number| format!("add {} count udp from any to any {}\n", 1000 + number, change + number)).collect();
         write(&folder.path().join("gateway.rules"), &format!("{RULES}{more}"));
         server.signal(Signal::SIGHUP);
-        changes += 1;
-        until("the change is told", || told(&server) >= changes);
+        let last = format!("01199 count udp from any to any dst-port {}", change + 199);
+        until("the change is in force", || asked(&server, &["list", "1199"]).ok().as_ref() == Some(&last));
     }
-    let said: Vec<String> = lines.map(Result::unwrap).collect();
-    assert!(changes > 2 && said == ["6400"], "{said:?} after {changes} changes; {:?}", traffic.wait_with_output());
+    let sent = traffic.end();
+    let rows = json_of(&server, &["show", "100"]);
+    assert_eq!(rows[0]["packets"].as_u64(), Some(sent), "a rule that stays counts on, and no packet is judged twice");
     assert_eq!(of_lanes(&server, "packets_refused")[0], 0, "{}", server.words());
     ends(server);
 }
@@ -348,13 +377,11 @@ fn what_is_left_when_it_is_killed_or_loses_a_port(driver: Driver) {
     let test = "gateway::what_is_left_when_it_is_killed_or_loses_a_port";
     let folder = Scratch::new();
     let Some(mut server) = start(driver, test, &folder, "", &["--metrics", "127.0.0.1:0"]) else { return };
-    let mut traffic = stations(&server, TRAFFIC);
-    let mut lines = BufReader::new(traffic.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    let traffic = Traffic::begin(&server, &folder);
     run(&server, "ip link delete va2");
     until("it is said", || server.words().contains("[CL-0026] interface va2 is gone"));
-    assert_eq!(lines.next().unwrap().unwrap(), "6400", "what does not go by that port is not touched");
-    assert_eq!(ended(traffic), "");
+    // What does not go by that port is not touched.
+    traffic.end();
     // Another process keeps the namespace.
     let mut keeper = in_network_of(server.pid(), || Command::new("sleep").arg("1000").spawn().unwrap());
     let left = |pid: u32| in_network_of(pid, || output(Command::new("sh").args(["-c", LEFT])).stdout);
