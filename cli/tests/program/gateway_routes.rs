@@ -7,8 +7,6 @@ use crate::packet::ends;
 use crate::packet_ports::run;
 use std::process::Child;
 
-on_each_driver!(packets_go_as_the_kernels_table_says);
-
 /// What `b` sends there comes to `a`, which is a router to it, or to `o`, by the gateway's own route and translated.
 fn comes_to(server: &Server, far: &str, station: &str) {
     let script = format!(
@@ -22,7 +20,8 @@ print(asked("b", datagram(mine, {far:?}, (7, 9), b"on"), {station:?}, 17, {{"a":
     assert_eq!(ended(script), "b'on'", "{far} by {station}");
 }
 
-fn packets_go_as_the_kernels_table_says(driver: Driver) {
+#[test]
+fn packets_go_as_the_kernels_table_says() {
     let test = "gateway_routes::packets_go_as_the_kernels_table_says";
     let folder = Scratch::new();
     let configuration = format!("{CONFIGURATION}\n[routes]\nfollow = {{ table = 100 }}\n");
@@ -30,7 +29,7 @@ fn packets_go_as_the_kernels_table_says(driver: Driver) {
     let by_a = "via 10.0.10.77 dev va1 onlink table 100";
     let wires = format!("{WIRES} && ip route add 10.31.0.0/16 {by_a}");
     let own = Own { wires: &wires, configuration: &configuration, arguments: &["--lanes", "1"], ..Own::default() };
-    let Some(server) = start_own(driver, test, &folder, &own) else { return };
+    let Some(server) = start_own(Driver::Epoll, test, &folder, &own) else { return };
     let has = |routes: &[&str]| {
         let all = [&["0.0.0.0/0 via 192.0.2.1"], routes].concat().join("\n");
         until(&all, || asked(&server, &["route", "show"]) == all);
