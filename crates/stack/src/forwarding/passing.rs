@@ -188,12 +188,13 @@ impl Passing<'_, '_> {
             return Err(Drop::TooBig);
         }
         self.judge_out(packet, progress, way.interface)?;
-        let depends_on_more = is_drawn.get() || self.is_own_word || progress.is_translated || self.is_translated_by(ip, &way);
+        let is_as_it_came = !(self.is_own_word || progress.came.is_brought || progress.is_translated);
+        let depends_on_more = is_drawn.get() || !is_as_it_came || self.is_translated_by(ip, &way);
         let ip = self.change_for(packet, progress, &way)?;
         let station = leave(self.out, packet, &ip, way, mtu)?;
         self.own.count(came_by, way.interface, length);
         if let Some(station) = station.filter(|_| !depends_on_more && ip.tunnels == 0) {
-            let clamps = [came_by, way.interface].map(|at| self.own.roles[at].mss).iter().any(|mss| *mss != MssClamp::Off);
+            let clamps = [came_by, way.interface].map(|at| self.own.roles[at].mss != MssClamp::Off);
             offload::tell(self.out, &ip, (came_by, &way), mtu, station, clamps);
         }
         Ok(())
