@@ -223,7 +223,7 @@ impl<'a> Round<'a> {
         }
         let (first, mut rest) = (std::mem::take(&mut packet.first), std::mem::take(&mut packet.rest));
         for part in std::iter::once(first).chain(rest.drain(..)).filter(|part| !part.is_empty()) {
-            match self.fragments.take(part, arrived) {
+            match self.fragments.take(interface, part, arrived) {
                 Taken::Held => {}
                 Taken::Whole(datagram) => self.whole(&datagram, interface, &ip),
                 Taken::Refused(reason, fragment) => errors::no_such_fragment(&mut self.out, reason, &fragment, &ip),

@@ -232,6 +232,45 @@ fn fragments_are_put_together_translated_and_cut_again() {
     }
 }
 
+/// Who sends in another's name at another VLAN spoils nothing of his, be it for us or to be translated.
+#[test]
+fn fragments_of_another_vlan_spoil_nothing() {
+    let echo = |v6: bool| {
+        let (from, to, data) = (host(0, v6, 9), host(0, v6, 1), [5; 3000]);
+        let echo = Echo { identification: 7, sequence: 9, data: &data };
+        let (protocol, message) = match v6 {
+            false => (IpProtocol::ICMP, written(3008, |writer| Message::EchoRequest(echo).emit(writer))),
+            true => {
+                let message = corelane_wire::packet::icmpv6::Message::EchoRequest(echo);
+                (IpProtocol::ICMPV6, written(3008, |writer| message.emit(&crate::frames::addresses(from, to), writer)))
+            }
+        };
+        packets(from, to, protocol, &message, 1200, 7)
+    };
+    let translated = || {
+        let frames = udp_in(crate::frames::TEST_MAC, inside(), outside(), &[5; 3000], 1200, 7);
+        frames.iter().map(|frame| frame[14..].to_vec()).collect()
+    };
+    for (parts, at) in [(echo(false), 0), (echo(true), 0), (translated(), 3)] {
+        let kind = if parts[0][0] >> 4 == 6 { EtherType::IPV6 } else { EtherType::IPV4 };
+        let mut gateway = open(&translating());
+        assert_eq!(parts.len(), 3);
+        let mut came = Vec::new();
+        for part in &parts {
+            // The same part with other data, and first; never all of them.
+            let length = part.len();
+            let forged = [&part[..length - 64], &[0xee; 64]].concat();
+            let is_last = std::ptr::eq(part, &parts[2]);
+            for (place, packet) in [(1, &forged), (0, part)].into_iter().skip(usize::from(is_last)) {
+                let frame = ethernet(gateway.mac(PLACES[place].0), kind, packet);
+                came.extend(ask(&mut gateway, place, &frame).into_iter().filter(|one| (one.port, one.tags) == PLACES[at]));
+            }
+        }
+        let data: Vec<u8> = came.iter().flat_map(|one| one.packet()[56..].to_vec()).collect();
+        assert!(data.len() > 2800 && data.iter().all(|byte| *byte == 5), "{kind:?} {at}");
+    }
+}
+
 /// What comes of a frame is an error to who is at a place, about that packet as he has sent it, which says what is wrong.
 fn is_told(gateway: &mut Gateway, place: usize, frame: &[u8], what: (u8, u8, u32), from: IpAddr) {
     let came = ask(gateway, place, frame);
