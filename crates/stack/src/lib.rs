@@ -95,6 +95,7 @@ mod headers;
 mod icmp;
 mod interface;
 mod interfaces;
+mod judging;
 mod net;
 mod opening;
 mod orders;

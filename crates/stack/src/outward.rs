@@ -10,6 +10,7 @@ pub(crate) use limiter::{Bounds, Limiter, SharedLimiter};
 use crate::counts::{Drop, Tally};
 use crate::interface::{Resolved, Word, addressed, group_mac, solicited};
 use crate::interfaces::Interfaces;
+use crate::judging::{Judging, OwnPacket};
 use crate::packet::{ALL_NODES, Ip, tuple};
 use crate::routes::{Routes, Way, WayNews, is_of_link};
 use crate::settings::Advertised;
@@ -81,6 +82,15 @@ const fn lanes_step(lanes: usize) -> u32 {
     (lanes as u32).next_power_of_two()
 }
 
+/// Who says what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// We do: rules judge it.
+    Stack,
+    /// Rules do, by a reset: they do not judge what they say themselves.
+    Rules,
+}
+
 /// What is to be told to the other lanes.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
@@ -102,6 +112,7 @@ pub(crate) struct Outward<'a> {
     pub trunks: &'a mut [Trunk],
     pub pen: &'a mut Pen,
     pub bounds: &'a mut Bounds,
+    pub judging: &'a mut Judging,
     pub tally: &'a mut Tally,
     pub words: &'a mut Words,
 }
@@ -134,8 +145,8 @@ impl Outward<'_> {
         has_begun
     }
 
-    /// Sends the draft back to where a packet came from.
-    pub fn answer(&mut self, ip: &Ip, protocol: IpProtocol, sums: bool) {
+    /// Sends the draft back to where a packet came from; false if it does not leave.
+    pub fn answer(&mut self, ip: &Ip, protocol: IpProtocol, sums: bool, speaker: Speaker) -> bool {
         let (source, destination) = (ip.destination, ip.source);
         self.mark_fragments(SocketAddr::new(source, 0), SocketAddr::new(destination, 0), protocol);
         let back = Ip { source, destination, protocol, ..*ip };
@@ -148,10 +159,15 @@ impl Outward<'_> {
             self.pen.draft.patch(2, checksum);
         }
         match self.way_back(destination) {
+            Some(way) if speaker == Speaker::Rules => {
+                self.put_draft((way.interface, way.hop), source, destination, protocol);
+                true
+            }
             Some(way) => self.send_draft((way.interface, way.hop), source, destination, protocol),
             None => {
                 self.tally.drop_many(Drop::Neighbour, self.pen.draft.pieces() as u64);
                 self.pen.draft.abandon();
+                false
             }
         }
     }
@@ -166,18 +182,38 @@ impl Outward<'_> {
         self.trunks[self.interfaces[interface].port()].leaves_sums()
     }
 
-    /// Counts a draft that is cut, and says of which flow its fragments are: a card that sends by hash does not see their ports.
+    /// Says of which flow the fragments of a draft are that is cut: a card that sends by hash does not see their ports.
     pub fn mark_fragments(&mut self, from: SocketAddr, to: SocketAddr, protocol: IpProtocol) {
         let Pen { draft, hasher, .. } = &mut *self.pen;
         if draft.is_cut() {
-            self.tally.fragments_out += draft.pieces() as u64;
             let hashed = tuple(from, to, protocol).and_then(|tuple| hasher.transmit(&tuple));
             draft.set_hash(hashed.map(|hashed| FrameHash { flow: hashed.flow, hash_type: hashed.hash_type }));
         }
     }
 
-    /// Sends the draft by that interface and neighbour.
-    pub fn send_draft(&mut self, by: (usize, IpAddr), source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
+    /// Sends the draft by that interface and neighbour, if rules let it out; false if they do not. What goes to ourselves leaves by no interface: it is judged when it comes.
+    pub fn send_draft(&mut self, by: (usize, IpAddr), source: IpAddr, destination: IpAddr, protocol: IpProtocol) -> bool {
+        let has_left = self.routes.is_own(by.1) || self.is_let_out(by.0, source, destination, protocol);
+        if has_left {
+            self.put_draft(by, source, destination, protocol);
+        }
+        has_left
+    }
+
+    /// Whether rules let the draft out by an interface. One that they keep back is given up in silence.
+    fn is_let_out(&mut self, interface: usize, source: IpAddr, destination: IpAddr, protocol: IpProtocol) -> bool {
+        let draft = &self.pen.draft;
+        let own = OwnPacket { interface, source, destination, protocol, head: draft.head(), length: draft.length() };
+        let is_let_out = self.judging.lets_out(self.now, self.routes, &own);
+        if !is_let_out {
+            self.tally.drop(Drop::Judged);
+            self.pen.draft.abandon();
+        }
+        is_let_out
+    }
+
+    /// Sends the draft by that interface and neighbour, whatever rules say.
+    fn put_draft(&mut self, by: (usize, IpAddr), source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
         let (interface, hop) = by;
         let (is_cut, mut frames) = self.end_draft(interface, (source, destination), protocol);
         if is_cut {
@@ -190,8 +226,11 @@ impl Outward<'_> {
         self.pen.draft.give_back(frames);
     }
 
-    /// Sends the draft to a station of an interface's link, whoever has the address.
+    /// Sends the draft to a station of an interface's link, whoever has the address, if rules let it out.
     pub fn send_draft_to(&mut self, interface: usize, station: Mac, ends: (IpAddr, IpAddr), protocol: IpProtocol) {
+        if !self.is_let_out(interface, ends.0, ends.1, protocol) {
+            return;
+        }
         let (is_cut, mut frames) = self.end_draft(interface, ends, protocol);
         match is_cut {
             true => frames.drain(..).for_each(|fragment| self.send_to(interface, station, once(fragment))),
@@ -203,6 +242,9 @@ impl Outward<'_> {
     /// The frames of the draft, and whether each is a fragment.
     fn end_draft(&mut self, interface: usize, ends: (IpAddr, IpAddr), protocol: IpProtocol) -> (bool, Vec<Frame>) {
         let Pen { draft, identification, step, .. } = &mut *self.pen;
+        if draft.is_cut() {
+            self.tally.fragments_out += draft.pieces() as u64;
+        }
         *identification = identification.wrapping_add(*step);
         let (identification, from, (source, destination)) = (*identification, self.interfaces[interface].mac(), ends);
         (draft.is_cut(), draft.end(&Ends { source, destination, protocol, identification, from, is_of_link: false }))

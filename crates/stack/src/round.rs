@@ -334,7 +334,7 @@ impl<'a> Round<'a> {
             return self.open(tunnel, packet, &ip);
         }
         // Without neighbour discovery nobody on the link would reach the lane any more: no filter takes it away.
-        let packet = if is_discovery(&packet, &ip) { Some(packet) } else { self.channel(packet, &ip) };
+        let packet = if packet.is_discovery(&ip) { Some(packet) } else { self.channel(packet, &ip) };
         let Some(packet) = packet else { return };
         let Self { out, sockets, .. } = self;
         match ip.protocol {
@@ -393,10 +393,4 @@ fn is_silent(ip: &Ip) -> bool {
         IpProtocol::IGMP => ip.source.is_ipv4(),
         _ => false,
     }
-}
-
-/// Whether it is a message of neighbour discovery (RFC 4861, section 4: types 133 to 137).
-fn is_discovery(packet: &Packet, ip: &Ip) -> bool {
-    let kind = || packet.transport(ip).next().and_then(|first| first.first().copied());
-    ip.protocol == IpProtocol::ICMPV6 && kind().is_some_and(|kind| (133..=137).contains(&kind))
 }

@@ -2,6 +2,7 @@
 
 use crate::forwarding::{Forwarding, Traffic};
 use crate::interfaces::Interfaces;
+use crate::judging::Judging;
 use crate::routes::Routes;
 use crate::settings::{Error, Route};
 use crate::translation::Translation;
@@ -26,6 +27,7 @@ pub struct View<'a> {
     pub(crate) interfaces: &'a Interfaces,
     pub(crate) routes: &'a Routes,
     pub(crate) forwarding: &'a Forwarding,
+    pub(crate) judging: &'a Judging,
     pub(crate) translation: Option<&'a Translation>,
 }
 
@@ -33,13 +35,13 @@ impl<'a> View<'a> {
     /// The rules in force; none if none were ever given.
     #[must_use]
     pub fn rules(&self) -> Option<&'a Arc<RuleSet>> {
-        self.forwarding.judging().rules()
+        self.judging.rules()
     }
 
     /// What packets have left behind of the rules: counters, states.
     #[must_use]
     pub fn records(&self) -> &'a Records {
-        self.forwarding.judging().records()
+        self.judging.records()
     }
 
     /// What was forwarded at each interface, by its number.

@@ -1,5 +1,6 @@
 //! What a port's fast path is told (flow offload): how packets from one address to another go on.
 
+use crate::judging;
 use crate::outward::Outward;
 use crate::packet::Ip;
 use crate::routes::Way;
@@ -19,7 +20,7 @@ pub(super) fn tell(out: &Outward<'_>, ip: &Ip, (came_by, way): (usize, &Way), mt
     if !out.trunks[leaves.port()].line().leaves || !leaves.neighbours().is_sure(way.hop) {
         return;
     }
-    let interface = |number| super::judging::interface(number).0;
+    let interface = |number| judging::interface(number).0;
     let way = LearntWay {
         source: ip.source,
         destination: ip.destination,

@@ -16,6 +16,7 @@ mod link;
 mod nat;
 mod offload;
 mod order;
+mod own;
 mod pieces;
 mod polling;
 mod presence;
