@@ -1,7 +1,7 @@
 //! The owners of a lane's stack, together.
 
 use crate::beside::{Beside, PortsNow};
-use crate::counts::Drop;
+use crate::counts::{Drop, Losses, Tally};
 use crate::discovery;
 use crate::fault;
 use crate::forwarding::{self, Forwarding, Traffic};
@@ -139,10 +139,21 @@ impl Net {
         self.forwarding.turn_on();
     }
 
-    /// What somebody from outside sees of that lane.
-    pub fn view(&self, lane: usize) -> View<'_> {
+    /// What somebody from outside sees of the lane.
+    pub fn view(&self, beside: &Beside) -> View<'_> {
         let Self { now, interfaces, routes, forwarding, judging, translation, .. } = self;
-        View { lane, now: *now, interfaces, routes, forwarding, judging, translation: translation.as_ref() }
+        let (lane, losses) = (beside.placing.lane(), self.losses(&beside.tally));
+        View { lane, now: *now, interfaces, routes, forwarding, losses, judging, translation: translation.as_ref() }
+    }
+
+    /// What went no further at each interface. What a port has lost by itself is told at its interface without tags.
+    fn losses(&self, tally: &Tally) -> Vec<Losses> {
+        let mut losses = tally.losses().to_vec();
+        for trunk in &self.trunks {
+            let first = &mut losses[trunk.interfaces()[0]];
+            *first = first.with_port(trunk.lost());
+        }
+        losses
     }
 
     /// Carries out what was told, up to the part of it that a part of a turn may take.
@@ -163,7 +174,7 @@ impl Net {
                 Order::Look(looker) => {
                     let now = self.now;
                     self.translation.iter_mut().for_each(|translation| translation.expire(now));
-                    looker.look(&self.view(beside.placing.lane()));
+                    looker.look(&self.view(beside));
                 }
                 Order::Noted(note) => beside.orders.note(note),
             }
@@ -201,8 +212,8 @@ impl Net {
     fn outward<'a>(&'a mut self, beside: &'a mut Beside) -> (Outward<'a>, &'a mut Sockets, Option<&'a mut Translation>) {
         let Self { now, is_shared, interfaces, trunks, routes, pen, bounds, judging, sockets, translation, .. } = self;
         let Beside { tally, words, .. } = beside;
-        let out =
-            Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, judging, tally, words };
+        tally.look_at(0);
+        let out = Outward { now: *now, is_shared: *is_shared, routes, interfaces, trunks, pen, bounds, judging, tally, words };
         (out, sockets, translation.as_mut())
     }
 
@@ -227,8 +238,7 @@ impl Net {
             ..
         } = self;
         let Beside { placing, channels, tally, spare, words, .. } = beside;
-        let out =
-            Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, judging, tally, words };
+        let out = Outward { now: *now, is_shared: *is_shared, routes, interfaces, trunks, pen, bounds, judging, tally, words };
         Round::new(
             out,
             sockets,
@@ -324,7 +334,7 @@ impl Net {
             while let Some(ip) = out.interfaces[interface].neighbours_mut().next_due(now, &mut lost) {
                 out.ask(interface, ip);
             }
-            out.tally.drop_many(Drop::Neighbour, lost.len() as u64);
+            out.tally.unsent_at(interface, Drop::Neighbour, lost.len() as u64);
             // Of a packet the first frame says whose it is.
             Frame::packets(&lost).for_each(|packet| forwarding::tell_lost(&mut out, translation.as_deref_mut(), &packet[0]));
             reports::answer_query(&mut out, interface);

@@ -105,8 +105,6 @@ pub(crate) struct Outward<'a> {
     pub now: u64,
     /// Other lanes serve the stack's addresses as well.
     pub is_shared: bool,
-    /// The number of the interface that what is looked at now has come to.
-    pub at: usize,
     pub routes: &'a mut Routes,
     pub interfaces: &'a mut Interfaces,
     pub trunks: &'a mut [Trunk],
@@ -137,10 +135,10 @@ impl Outward<'_> {
     /// Begins an answer of so many bytes; false if frames are used up, which is counted.
     pub fn begin_answer(&mut self, ip: &Ip, length: usize) -> bool {
         // Where there is no way it is dropped when it is whole.
-        let interface = self.way_back(ip.source).map_or(self.at, |way| way.interface);
+        let interface = self.way_back(ip.source).map_or(self.tally.at(), |way| way.interface);
         let has_begun = self.begin(interface, ip.source.is_ipv6(), length, self.most_to(interface, ip.source));
         if !has_begun {
-            self.tally.drop(Drop::Frames);
+            self.tally.unsent_at(interface, Drop::Frames, 1);
         }
         has_begun
     }
@@ -165,7 +163,7 @@ impl Outward<'_> {
             }
             Some(way) => self.send_draft((way.interface, way.hop), source, destination, protocol),
             None => {
-                self.tally.drop_many(Drop::Neighbour, self.pen.draft.pieces() as u64);
+                self.tally.unsent_at(self.tally.at(), Drop::Neighbour, self.pen.draft.pieces() as u64);
                 self.pen.draft.abandon();
                 false
             }
@@ -174,7 +172,7 @@ impl Outward<'_> {
 
     /// The way back to where a packet came from: of the link's own addresses, by the interface that it came to.
     pub fn way_back(&self, to: IpAddr) -> Option<Way> {
-        if is_of_link(to) { self.routes.beside(self.at, to) } else { self.routes.way(to) }
+        if is_of_link(to) { self.routes.beside(self.tally.at(), to) } else { self.routes.way(to) }
     }
 
     /// Whether senders on the machine of that interface may leave checksums out.
@@ -206,7 +204,7 @@ impl Outward<'_> {
         let own = OwnPacket { interface, source, destination, protocol, head: draft.head(), length: draft.length() };
         let is_let_out = self.judging.lets_out(self.now, self.routes, &own);
         if !is_let_out {
-            self.tally.drop(Drop::Judged);
+            self.tally.drop_at(interface, Drop::Judged);
             self.pen.draft.abandon();
         }
         is_let_out
@@ -267,7 +265,7 @@ impl Outward<'_> {
                 (Some(mac), asks)
             }
             Resolved::Waits(asks, pushed_out) => {
-                self.tally.drop_many(Drop::Neighbour, pushed_out);
+                self.tally.unsent_at(interface, Drop::Neighbour, pushed_out);
                 (None, asks)
             }
         };
@@ -421,7 +419,7 @@ impl Outward<'_> {
     /// Sends a message of ARP.
     pub fn say(&mut self, interface: usize, to: Mac, message: &arp::Message) {
         let at = &self.interfaces[interface];
-        let Some(mut frame) = at.memory().frame() else { return self.tally.drop(Drop::Frames) };
+        let Some(mut frame) = at.memory().frame() else { return self.tally.unsent_at(interface, Drop::Frames, 1) };
         frame.set_length(ethernet::Header::BYTES + arp::Message::BYTES);
         let writer = &mut Writer::new(&mut frame);
         let header = ethernet::Header { destination: to, source: at.mac(), protocol: EtherType::ARP };
@@ -440,7 +438,7 @@ impl Outward<'_> {
         let bytes = writer.written();
         let (most, from) = (self.interfaces[interface].packet_bytes(), self.interfaces[interface].mac());
         if !self.begin(interface, true, bytes.len(), most) {
-            return self.tally.drop(Drop::Frames);
+            return self.tally.unsent_at(interface, Drop::Frames, 1);
         }
         self.pen.draft.put(bytes);
         let (source, destination) = (source.into(), destination.into());
@@ -451,7 +449,7 @@ impl Outward<'_> {
             None if self.routes.beside(interface, destination).is_some() => {
                 let _station = self.send_by(interface, destination, frames.drain(..));
             }
-            None => self.tally.drop(Drop::Neighbour),
+            None => self.tally.unsent_at(interface, Drop::Neighbour, 1),
         }
         // Where nobody gets it, its frames are free again.
         frames.clear();

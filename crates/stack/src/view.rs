@@ -1,5 +1,6 @@
 //! What somebody from outside sees of a lane's packet path, in one moment between two packets.
 
+use crate::counts::Losses;
 use crate::forwarding::{Forwarding, Traffic};
 use crate::interfaces::Interfaces;
 use crate::judging::Judging;
@@ -27,6 +28,7 @@ pub struct View<'a> {
     pub(crate) interfaces: &'a Interfaces,
     pub(crate) routes: &'a Routes,
     pub(crate) forwarding: &'a Forwarding,
+    pub(crate) losses: Vec<Losses>,
     pub(crate) judging: &'a Judging,
     pub(crate) translation: Option<&'a Translation>,
 }
@@ -48,6 +50,12 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn traffic(&self) -> &'a [Traffic] {
         self.forwarding.all_traffic()
+    }
+
+    /// What went no further at each interface, by its number. What a port has lost by itself is among that of its interface without tags, and what it did not take.
+    #[must_use]
+    pub fn losses(&self) -> &[Losses] {
+        &self.losses
     }
 
     /// What was translated; none if nothing is.

@@ -13,6 +13,7 @@ mod hostile;
 mod interfaces;
 mod lanes;
 mod link;
+mod losses;
 mod nat;
 mod offload;
 mod order;
