@@ -104,9 +104,12 @@ fn of_gateway(shown: &Shown) -> Vec<(Name, Reading)> {
             ("bytes in", row.bytes_in),
             ("packets out", row.packets_out),
             ("bytes out", row.bytes_out),
+            ("drops", row.losses.drops.wrapping_add(row.losses.unsent)),
+            ("errors", row.losses.errors),
         ];
-        let name = row.name.clone();
-        counts.map(|(what, count)| (Name::new(Subject::Interface(name.clone()), what), Reading::Counter(count)))
+        let (name, lost) = (row.name.clone(), row.redirect_lost.map(|lost| ("redirect drops", lost)));
+        let counts = counts.into_iter().chain(lost);
+        counts.map(move |(what, count)| (Name::new(Subject::Interface(name.clone()), what), Reading::Counter(count)))
     };
     let rule = |row: &RuleRow| {
         let subject = || Subject::Rule { number: row.number, text: row.rule.clone() };
@@ -210,14 +213,19 @@ mod tests {
     fn each_interface_and_rule_has_its_series() {
         let mut shown = shown(&[(100, "count ip from any to any")], 0);
         let row = json!({
-            "name": "vlan10", "packets_in": 1, "bytes_in": 2, "packets_out": 3, "bytes_out": 4, "neighbours": 5, "asked": 0
+            "name": "vlan10", "packets_in": 1, "bytes_in": 2, "packets_out": 3, "bytes_out": 4, "neighbours": 5, "asked": 0,
+            "refused": 9, "errors": 5, "not_ours": 9, "drops": 6, "unsent": 7
         });
-        shown.interfaces = vec![serde_json::from_value(row).unwrap()];
+        let mut port = row.clone();
+        (port["name"], port["redirect_lost"]) = (json!("eth1"), json!(8));
+        shown.interfaces = [row, port].map(|row| serde_json::from_value(row).unwrap()).into();
         let told = of_gateway(&shown).into_iter().map(|(name, reading)| match reading {
             Reading::Counter(count) => format!("{} {count}", name.what()),
             Reading::Gauge(value) => format!("{} {value}", name.what()),
         });
-        let wanted = ["packets in 1", "bytes in 2", "packets out 3", "bytes out 4", "packets 7", "bytes 70", "states 0"];
+        let of_each = ["packets in 1", "bytes in 2", "packets out 3", "bytes out 4", "drops 13", "errors 5"];
+        let of_port = ["redirect drops 8", "packets 7", "bytes 70", "states 0"];
+        let wanted: Vec<_> = of_each.into_iter().chain(of_each).chain(of_port).collect();
         assert_eq!(told.collect::<Vec<_>>(), wanted);
     }
 }

@@ -141,9 +141,9 @@ impl Net {
 
     /// What somebody from outside sees of the lane.
     pub fn view(&self, beside: &Beside) -> View<'_> {
-        let Self { now, interfaces, routes, forwarding, judging, translation, .. } = self;
+        let Self { now, interfaces, trunks, routes, forwarding, judging, translation, .. } = self;
         let (lane, losses) = (beside.placing.lane(), self.losses(&beside.tally));
-        View { lane, now: *now, interfaces, routes, forwarding, losses, judging, translation: translation.as_ref() }
+        View { lane, now: *now, interfaces, trunks, routes, forwarding, losses, judging, translation: translation.as_ref() }
     }
 
     /// What went no further at each interface. What a port has lost by itself is told at its interface without tags.

@@ -7,6 +7,7 @@ use crate::judging::Judging;
 use crate::routes::Routes;
 use crate::settings::{Error, Route};
 use crate::translation::Translation;
+use crate::trunk::Trunk;
 use corelane_rules::{Records, RuleSet};
 use corelane_wire::packet::ethernet::Mac;
 use std::fmt::Debug;
@@ -29,6 +30,7 @@ pub struct View<'a> {
     pub(crate) routes: &'a Routes,
     pub(crate) forwarding: &'a Forwarding,
     pub(crate) losses: Vec<Losses>,
+    pub(crate) trunks: &'a [Trunk],
     pub(crate) judging: &'a Judging,
     pub(crate) translation: Option<&'a Translation>,
 }
@@ -56,6 +58,12 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn losses(&self) -> &[Losses] {
         &self.losses
+    }
+
+    /// The system's number of the port whose frames without tags are an interface's, by its number; none of a VLAN's.
+    pub fn devices(&self) -> impl Iterator<Item = Option<u32>> {
+        let of_port = |number| self.trunks.iter().find(|trunk| trunk.interfaces()[0] == number).map(Trunk::device);
+        (0..self.losses.len()).map(of_port)
     }
 
     /// What was translated; none if nothing is.
