@@ -121,7 +121,7 @@ impl<D: Driver> Stack<D> {
     /// What there is, as of now.
     #[must_use]
     pub fn view(&self) -> View<'_> {
-        self.net.view(self.beside.borrow().placing.lane())
+        self.net.view(&self.beside.borrow())
     }
 
     /// Datagrams that ran behind a later one of their flow, because they waited for fragments.
@@ -331,10 +331,11 @@ impl<D: Driver> Stack<D> {
             for completion in self.own.drain(..) {
                 let number = gate::port_of(&completion);
                 let (trunk, now) = self.net.trunk(number);
+                let interface = trunk.interfaces()[0];
                 let ended = self.gates[number].complete(now, trunk, completion);
                 ended.came_at.into_iter().for_each(|time| self.polling.woke(time));
                 let tally = &mut self.beside.borrow_mut().tally;
-                tally.drop_many(Drop::Frames, ended.unsent);
+                tally.unsent_at(interface, Drop::Frames, ended.unsent);
                 tally.downs += u64::from(ended.is_down);
             }
             self.run();

@@ -204,6 +204,26 @@ impl Parts {
         Chain::walk(ip.protocol, data).ok()
     }
 
+    /// Whether it is a message of neighbour discovery (RFC 4861, section 4: types 133 to 137).
+    pub fn is_discovery(&self, ip: &Ip) -> bool {
+        self.kind_v6(ip).is_some_and(|kind| (133..=137).contains(&kind))
+    }
+
+    /// Whether it keeps a link of IPv6 going, and has come from the link itself: neighbour discovery, or a word about listeners (MLD: RFC 2710, section 3; RFC 3810, section 5).
+    pub fn is_of_link(&self, ip: &Ip) -> bool {
+        const HOPS_AT: usize = 7;
+        let hops = self.first.get(HOPS_AT).copied();
+        let is_of_listeners = |kind| matches!(kind, 130..=132 | 143) && hops == Some(1);
+        let is_whole = ip.tunnels == 0 && !ip.was_cut;
+        is_whole && (hops == Some(u8::MAX) && self.is_discovery(ip) || self.kind_v6(ip).is_some_and(is_of_listeners))
+    }
+
+    /// The type of a message of ICMP for IPv6.
+    fn kind_v6(&self, ip: &Ip) -> Option<u8> {
+        let is_v6 = ip.protocol == IpProtocol::ICMPV6 && ip.source.is_ipv6();
+        self.transport(ip).next().filter(|_| is_v6)?.first().copied()
+    }
+
     /// Bytes of memory that it keeps in use.
     pub fn held(&self) -> usize {
         self.first.capacity() + self.rest.iter().map(Frame::capacity).sum::<usize>()

@@ -69,14 +69,14 @@ impl<'a> Round<'a> {
         self.out.tally.frames_in += 1;
         match self.out.trunks[port].join(self.out.now, interface, frame, self.spare) {
             Ok(packet) => packet.into_iter().for_each(|packet| self.arrive(Number::ETHER, packet)),
-            Err(why) => self.out.tally.drop(why),
+            Err(why) => self.out.tally.drop_at(interface, why),
         }
     }
 
     /// A batch of a port has ended. A packet does not go on in the next.
     pub fn end_batch(&mut self, port: usize) {
         if self.out.trunks[port].end_batch(self.spare) {
-            self.out.tally.drop(Drop::Pieces);
+            self.out.tally.drop_at(self.out.trunks[port].interfaces()[0], Drop::Pieces);
         }
     }
 
@@ -86,6 +86,7 @@ impl<'a> Round<'a> {
             Heard::Stray(packet) => {
                 // reason: only a transport's packets are strays.
                 let ip = packet.ip.expect("a stray has its headers looked at");
+                self.out.tally.look_at(packet.interface);
                 match ip.is_brought {
                     true => self.gateway(packet, ip),
                     false => self.transport(packet, ip),
@@ -164,11 +165,12 @@ impl<'a> Round<'a> {
 
     /// A packet goes no further.
     fn drop(&mut self, why: Drop, packet: Packet) {
-        self.out.tally.drop(why);
+        self.out.tally.drop_at(packet.interface, why);
         self.spare.put(packet);
     }
 
     fn handle(&mut self, number: Number, packet: Packet) {
+        self.out.tally.look_at(packet.interface);
         match (number, packet.ip) {
             (Number::ETHER, _) => self.ether(packet),
             (Number::ARP, _) => {
@@ -227,7 +229,7 @@ impl<'a> Round<'a> {
                 Taken::Held => {}
                 Taken::Whole(datagram) => self.whole(&datagram, interface, &ip),
                 Taken::Refused(reason, fragment) => errors::no_such_fragment(&mut self.out, reason, &fragment, &ip),
-                Taken::NoRoom => self.out.tally.drop(Drop::Frames),
+                Taken::NoRoom => self.out.tally.drop_at(interface, Drop::Frames),
             }
         }
         packet.rest = rest;
@@ -258,7 +260,7 @@ impl<'a> Round<'a> {
         match inner {
             Err(why) => {
                 counts.dropped += 1;
-                self.out.tally.drop(why);
+                self.out.tally.drop_at(interface, why);
             }
             Ok((frame, inner)) => {
                 counts.opened += 1;
@@ -306,7 +308,6 @@ impl<'a> Round<'a> {
 
     /// What a gateway does first: a packet is judged and translated, and goes on to who it is for.
     fn gateway(&mut self, mut packet: Packet, ip: Ip) {
-        self.out.at = packet.interface;
         if ip.passes {
             self.placing.note_run(&packet, self.fragments.have_come());
         }
@@ -324,7 +325,6 @@ impl<'a> Round<'a> {
     /// Hands a packet to its transport. The place of TCP: sockets by hash of their four parts, timers of the lane's wheel, and for each connection
     /// a machine that is handed segments and says what is to be sent.
     fn transport(&mut self, packet: Packet, ip: Ip) {
-        self.out.at = packet.interface;
         // What was put together by another lane runs here, too.
         self.placing.note_run(&packet, self.fragments.have_come());
         if !errors::is_known(&mut self.out, &packet, &ip) {
@@ -334,7 +334,7 @@ impl<'a> Round<'a> {
             return self.open(tunnel, packet, &ip);
         }
         // Without neighbour discovery nobody on the link would reach the lane any more: no filter takes it away.
-        let packet = if is_discovery(&packet, &ip) { Some(packet) } else { self.channel(packet, &ip) };
+        let packet = if packet.is_discovery(&ip) { Some(packet) } else { self.channel(packet, &ip) };
         let Some(packet) = packet else { return };
         let Self { out, sockets, .. } = self;
         match ip.protocol {
@@ -395,10 +395,4 @@ fn is_silent(ip: &Ip) -> bool {
         IpProtocol::IGMP => ip.source.is_ipv4(),
         _ => false,
     }
-}
-
-/// Whether it is a message of neighbour discovery (RFC 4861, section 4: types 133 to 137).
-fn is_discovery(packet: &Packet, ip: &Ip) -> bool {
-    let kind = || packet.transport(ip).next().and_then(|first| first.first().copied());
-    ip.protocol == IpProtocol::ICMPV6 && kind().is_some_and(|kind| (133..=137).contains(&kind))
 }

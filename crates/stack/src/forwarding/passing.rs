@@ -1,12 +1,13 @@
 //! What a gateway does with a packet, step by step: it is judged, translated, and sent on if it is for somebody else.
 
-use super::judging::{Answer, interface};
+use super::answer::{Answer, answer};
 use super::leaving::{leave, mtu};
 use super::{Forwarding, change, cut, martians, offload};
 use crate::counts::Drop;
 use crate::icmp::errors::{self, Wrong};
 use crate::icmp::options;
-use crate::outward::Outward;
+use crate::judging::interface;
+use crate::outward::{Outward, Speaker};
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of};
 use crate::placing::Placing;
 use crate::routes::{Routes, Way};
@@ -65,7 +66,9 @@ impl Passing<'_, '_> {
         if came.passes && !came.is_brought {
             self.check(packet, &progress)?;
         }
-        progress.facts = if came.is_brought { None } else { self.judge_in(packet, came)? };
+        // What keeps a link going is no matter of rules: whoever denies all still has neighbours, of either family.
+        let is_judged = !came.is_brought && (came.passes || !packet.is_of_link(came));
+        progress.facts = if is_judged { self.judge_in(packet, came)? } else { None };
         let verdict = self.translate_in(packet, &mut progress.ip)?;
         progress.is_translated = verdict == Verdict::Translated;
         let is_checked = came.passes || came.is_brought || came.is_own_word;
@@ -103,12 +106,12 @@ impl Passing<'_, '_> {
     }
 
     fn judge_in(&mut self, packet: &Packet, ip: &Ip) -> Result<Option<Facts>, Drop> {
-        let Some(facts) = self.own.judging.facts(self.out.routes, packet, ip) else { return Ok(None) };
-        let Err(answer) = self.own.judging.judge(self.out.now, &facts) else { return Ok(Some(facts)) };
+        let Some(facts) = self.out.judging.facts(self.out.routes, packet, ip) else { return Ok(None) };
+        let Some(answer) = answer(self.out.judging.judge(self.out.now, &facts), &facts) else { return Ok(Some(facts)) };
         match answer {
             Answer::Nothing => {}
             Answer::Error(wrong) => errors::tell_sender(self.out, &packet.first, ip, wrong),
-            Answer::Reset => errors::no_such_connection(self.out, packet, ip),
+            Answer::Reset => errors::reset(self.out, (packet, ip), (&packet.first, ip), Speaker::Rules),
         }
         Err(Drop::Judged)
     }
@@ -117,13 +120,13 @@ impl Passing<'_, '_> {
     fn judge_out(&mut self, packet: &Packet, progress: &Progress, leaves_by: usize) -> Result<(), Drop> {
         let facts = match progress.facts.filter(|_| !progress.is_translated) {
             Some(facts) => facts,
-            None => match self.own.judging.facts(self.out.routes, packet, &progress.ip) {
+            None => match self.out.judging.facts(self.out.routes, packet, &progress.ip) {
                 Some(facts) => facts,
                 None => return Ok(()),
             },
         };
         let facts = Facts { direction: Direction::Out, transmit: interface(leaves_by), ..facts };
-        let Err(answer) = self.own.judging.judge(self.out.now, &facts) else { return Ok(()) };
+        let Some(answer) = answer(self.out.judging.judge(self.out.now, &facts), &facts) else { return Ok(()) };
         match answer {
             Answer::Nothing => {}
             Answer::Error(wrong) => self.tell(packet, progress, wrong),
@@ -276,10 +279,11 @@ impl Passing<'_, '_> {
     fn reset(&mut self, packet: &Packet, progress: &Progress) {
         let Progress { ip, is_translated, .. } = progress;
         match self.translation.as_mut().filter(|_| *is_translated) {
-            None => errors::no_such_connection(self.out, packet, ip),
+            None => errors::reset(self.out, (packet, ip), (&packet.first, ip), Speaker::Rules),
             Some(translation) => {
                 let known = translation.as_sent(self.out.now, &packet.first, ip);
-                known.into_iter().for_each(|known| errors::reset(self.out, (packet, ip), (known.packet(), &known.ip)));
+                let known = known.as_ref().map(|known| (known.packet(), &known.ip));
+                known.into_iter().for_each(|known| errors::reset(self.out, (packet, ip), known, Speaker::Rules));
             }
         }
     }

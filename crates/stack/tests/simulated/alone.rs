@@ -83,6 +83,8 @@ impl Alone {
             self.world.pass(Duration::from_micros(50));
         }
         self.stack.collect(Wait::No, 64, &mut self.completions);
+        // Who looks has it checked that each loss is of one interface.
+        assert_eq!(self.stack.view().losses().len(), 1);
     }
 
     pub fn push(&mut self, op: impl Into<Op>) -> Handle {

@@ -105,7 +105,11 @@ impl Lanes for Double {
     }
 
     fn totals(&self) -> Result<Seen, String> {
-        let row = |packets_in| InterfaceRow { packets_in, ..InterfaceRow::default() };
+        let row = |number: u64| {
+            let losses = Losses { refused: number, errors: 20, not_ours: 30, drops: 40 * number, unsent: 50 };
+            let device = (number == 2).then_some(7);
+            InterfaceRow { packets_in: number, losses, device, ..InterfaceRow::default() }
+        };
         let lanes = self.lanes.borrow().len();
         Ok((vec![row(1), row(2)], Totals { lanes, ..Totals::default() }))
     }
@@ -381,6 +385,8 @@ impl Beside for Program {
 
     fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) {
         row.packets_in += 10 * (interface as u64 + 1);
+        row.losses.refused += 100;
+        row.redirect_lost = row.device.map(u64::from);
     }
 
     fn state(&self) -> FastPath {
@@ -411,10 +417,11 @@ fn another_source_counts_as_well() {
     change(&gateway, &["zero"]).unwrap();
     assert_eq!(*shared.lock().unwrap(), (0, 2));
     let page: Page<InterfaceRow> = ask(&gateway, &Request::Interfaces { from: 0 }).unwrap();
-    let rows: Vec<u64> = page.rows.into_iter().map(|row| row.packets_in).collect();
-    assert_eq!(rows, [11, 22], "lanes and programs together");
+    let rows: Vec<_> = page.rows.into_iter().map(|row| (row.packets_in, row.losses.refused, row.redirect_lost)).collect();
+    assert_eq!(rows, [(11, 101, None), (22, 102, Some(7))], "lanes and programs together");
     let totals: Totals = ask(&gateway, &Request::Totals {}).unwrap();
     assert_eq!(totals.fast_path, Some(FastPath { is_on: true, lost: Some(3), ..FastPath::default() }));
+    assert_eq!(totals.losses.refused, 203);
 }
 
 #[test]
@@ -464,6 +471,7 @@ fn what_there_is_is_told() {
     let page: Page<InterfaceRow> = ask(&gateway, &Request::Interfaces { from: 0 }).unwrap();
     let rows: Vec<(String, u64)> = page.rows.into_iter().map(|row| (row.name, row.packets_in)).collect();
     assert_eq!(rows, [("vlan10".to_owned(), 1), ("vlan20".to_owned(), 2)]);
+    assert_eq!(totals.losses, Losses { refused: 3, errors: 40, not_ours: 60, drops: 120, unsent: 100 });
 }
 
 #[test]
