@@ -5,7 +5,7 @@
 mod limiter;
 
 use crate::draft::{Draft, Ends};
-pub(crate) use limiter::{Bounds, Limiter, SharedLimiter};
+pub(crate) use limiter::{Bounds, CappedLimiter, Limiter};
 
 use crate::counts::{Drop, Tally};
 use crate::interface::{Resolved, Word, addressed, group_mac, solicited};

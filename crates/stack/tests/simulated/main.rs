@@ -22,6 +22,7 @@ mod presence;
 mod program;
 mod refusals;
 mod relay;
+mod relay_v6;
 mod rules;
 mod sums;
 mod tunnels;
