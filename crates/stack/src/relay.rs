@@ -7,27 +7,20 @@
 //!
 //! Nothing is kept of a client: what an answer needs stands in it. So a request may come to any lane and its answer to another; bounds are of each lane.
 
+mod sending;
 mod v4;
 mod v6;
 
 use crate::counts::Drop;
-use crate::outward::{CappedLimiter, Limiter, Outward};
+use crate::outward::Outward;
 use crate::packet::{Ip, Packet};
 use crate::routes::check_own;
 use crate::settings::{Error, InterfaceSettings, Network, RELAY_SERVERS_MAX, Settings};
 use crate::udp;
-use corelane_wire::packet::{IpProtocol, dhcp, dhcpv6};
+use corelane_wire::packet::{dhcp, dhcpv6};
+use sending::{Bounds, NAME_BYTES_MAX};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
-
-/// Bytes of the longest name of an interface.
-const NAME_BYTES_MAX: usize = 64;
-/// Requests of one interface, whoever asks: so many a second and at once. Of these all clients have so many in common, and each share of clients so many for itself.
-const REQUESTS: (u64, u64) = (500, 250);
-const IN_COMMON: (u64, u64) = (250, 125);
-const OF_A_CLIENT: (u64, u64) = (5, 5);
-/// Answers of servers to one interface.
-const REPLIES: (u64, u64) = (2000, 1000);
+use std::net::IpAddr;
 
 /// The owner of what relaying needs.
 #[derive(Debug, Default)]
@@ -42,13 +35,6 @@ struct Agents<A> {
     all: Vec<A>,
     by_interface: BTreeMap<usize, usize>,
     by_address: BTreeMap<IpAddr, usize>,
-}
-
-/// How often an interface relays.
-#[derive(Debug)]
-struct Bounds {
-    requests: CappedLimiter,
-    replies: Limiter,
 }
 
 /// Whether each interface that relays DHCP can.
@@ -142,49 +128,4 @@ impl<A> Agents<A> {
         let place = self.place(packet, ip).expect("who is not for the relay is not taken");
         &mut self.all[place]
     }
-}
-
-impl Bounds {
-    fn new(secret: u128) -> Self {
-        let limiter = |(per_second, at_once)| Limiter::new(per_second, at_once);
-        let requests = CappedLimiter::new(secret, limiter(REQUESTS), limiter(IN_COMMON), || limiter(OF_A_CLIENT));
-        Self { requests, replies: limiter(REPLIES) }
-    }
-}
-
-/// The message that a datagram carries, if it has room in `memory`.
-fn message<'m>(packet: &Packet, ip: &Ip, memory: &'m mut [u8]) -> Option<&'m [u8]> {
-    let (mut skip, mut length) = (udp::HEAD, 0);
-    for piece in packet.transport(ip) {
-        let some = piece.len().min(skip);
-        skip -= some;
-        let piece = &piece[some..];
-        memory.get_mut(length..length + piece.len())?.copy_from_slice(piece);
-        length += piece.len();
-    }
-    Some(&memory[..length])
-}
-
-/// Sends a request from one port of servers to another's.
-fn send_to_server(out: &mut Outward<'_>, from: SocketAddr, to: SocketAddr, message: &[u8]) {
-    match out.routes.way(to.ip()) {
-        None => out.tally.drop(Drop::NoRoute),
-        Some(way) if begin(out, way.interface, from, to, message) => {
-            out.send_draft((way.interface, way.hop), from.ip(), to.ip(), IpProtocol::UDP);
-        }
-        Some(_) => {}
-    }
-}
-
-/// Writes a datagram into the draft; false if frames are used up, which is counted.
-fn begin(out: &mut Outward<'_>, interface: usize, from: SocketAddr, to: SocketAddr, message: &[u8]) -> bool {
-    let length = udp::HEAD + message.len();
-    if !out.begin(interface, to.is_ipv6(), length, out.most_to(interface, to.ip())) {
-        out.tally.drop(Drop::Frames);
-        return false;
-    }
-    udp::put_head(out, from, to, length);
-    out.draft().put(message);
-    udp::seal(out, from, to, length);
-    true
 }

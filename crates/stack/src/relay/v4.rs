@@ -7,7 +7,7 @@
 //!
 //! Clients are not believed: a request that names a relay already, or has a relay's option, goes no further (RFC 3046, section 2.1). So there is one relay between client and server.
 
-use super::{Bounds, NAME_BYTES_MAX, begin, message, send_to_server};
+use super::sending::{Bounds, NAME_BYTES_MAX, begin, message, send_to_server};
 use crate::counts::Drop;
 use crate::outward::Outward;
 use crate::packet::{Ip, Packet};

@@ -8,7 +8,7 @@
 //! Relays may stand in a row, up to [`HOPS_MAX`] of them, since what a nearer one says stands within what we say (section 19.1.2). A server knows a client's link by the
 //! outermost relay that names one, which is ours where the message came from the link itself.
 
-use super::{Bounds, NAME_BYTES_MAX, begin, message, send_to_server};
+use super::sending::{Bounds, NAME_BYTES_MAX, begin, message, send_to_server};
 use crate::counts::Drop;
 use crate::outward::Outward;
 use crate::packet::{Ip, Packet};

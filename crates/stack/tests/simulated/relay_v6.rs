@@ -259,6 +259,42 @@ fn what_is_no_answer_of_a_server_goes_no_further() {
     assert_eq!(gateway.stack.counts().relay_replies, 0);
 }
 
+/// RFC 4861, section 4.2: clients ask servers for addresses where a router says that these have some.
+#[test]
+fn hosts_hear_that_servers_have_addresses_where_that_is_relayed() {
+    let advertised = || three().with_introduction();
+    for relays in [true, false] {
+        let mut settings = advertised();
+        settings.interfaces[1].advertises = Some(Default::default());
+        settings.interfaces[1].relay.retain(|server| relays || server.is_ipv4());
+        let mut gateway = open(&settings);
+        let mut said = Vec::new();
+        for _ in 0..40 {
+            gateway.world.pass(Duration::from_secs(1));
+            said.extend(gateway.hear().into_iter().filter(|came| came.frame[54] == 134));
+        }
+        // The flags M and O.
+        assert!(!said.is_empty() && said.iter().all(|came| came.frame[59] == if relays { 0x80 } else { 0 }), "{said:?}");
+    }
+}
+
+/// Switches that carry groups to listeners alone are told that one is here, and only where it is relayed.
+#[test]
+fn the_group_of_relays_is_listened_for() {
+    let mut gateway = open(&three());
+    for (at, is_there) in [(CLIENTS, true), (OTHERS, false)] {
+        let frame = crate::presence::query(v6("fe80::5"), 1, true, v6(GROUP), 28);
+        gateway.send(at.0, at.1, &frame);
+        let mut came = Vec::new();
+        for _ in 0..20 {
+            gateway.world.pass(Duration::from_millis(100));
+            came.extend(gateway.hear());
+        }
+        let named = came.iter().filter(|came| came.frame.windows(16).any(|bytes| bytes == v6(GROUP).octets())).count();
+        assert_eq!((came.len(), named), if is_there { (1, 1) } else { (0, 0) });
+    }
+}
+
 /// Who takes many addresses has no more relayed than all of his interface may; and a second client is served beside one who asks without end.
 #[test]
 fn floods_are_bounded_and_others_are_served() {
