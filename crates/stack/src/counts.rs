@@ -53,7 +53,8 @@ pub enum Drop {
     Outgoing,
     /// Its addresses were to be translated, and could not be: it is of no flow, of no kind that can be, or a bound was met.
     Translation,
-    /// A message of DHCP that may not be relayed: from a client it names a relay already, or has passed too many; from a server it is for no client of ours, or comes from none.
+    /// A message of DHCP that may not be relayed: from a client it names a relay already (IPv4), has passed too many, or is a server's; from a server it is for no client of ours, or
+    /// comes from none; or it is too long.
     Relay,
     /// More messages of DHCP came than are relayed.
     RelayLimited,

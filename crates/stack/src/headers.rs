@@ -7,8 +7,8 @@ use crate::packet::{ALL_NODES, ALL_ROUTERS, Ip, Packet, Sums};
 use crate::routes::Routes;
 use crate::trunk::{Tags, Trunk};
 use corelane_seam::{Checksum, Frame, FrameMemory};
-use corelane_wire::packet::{IpProtocol, Link, Network, Packet as Walk, UpperLayer, dhcp};
-use std::net::IpAddr;
+use corelane_wire::packet::{IpProtocol, Link, Network, Packet as Walk, UpperLayer, dhcp, dhcpv6};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// What a frame turned out to be.
 pub(crate) enum Found {
@@ -102,12 +102,17 @@ impl Looker<'_> {
         is_for_others && self.interface().forwards() && !self.is_own_word && !self.is_in_tunnel
     }
 
-    /// Whether it is what a client of DHCP asks all of the link, who may have no address yet, where that is relayed.
+    /// Whether it is what a client of DHCP asks all servers of the link, where that is relayed. One of IPv4 may have no address yet.
     fn is_relayed(&self, ip: &Ip, walk: &Walk<'_>) -> bool {
-        let is_to_server = || matches!(walk.transport, UpperLayer::Udp(view) if view.header().destination == dhcp::SERVER_PORT);
-        let is_client = || ip.source.is_unspecified() || !(is_nobody(ip.source) || self.routes.is_own(ip.source));
-        let is_of_link = !(self.is_own_word || self.is_in_tunnel) && self.interface().relays();
-        is_of_link && ip.is_to_all() && is_to_server() && is_client()
+        let (is_to_all, of_servers) = match ip.destination {
+            IpAddr::V4(_) => (ip.is_to_all(), dhcp::SERVER_PORT),
+            IpAddr::V6(to) => (to == dhcpv6::RELAYS_AND_SERVERS, dhcpv6::SERVER_PORT),
+        };
+        let is_to_server = || matches!(walk.transport, UpperLayer::Udp(view) if view.header().destination == of_servers);
+        let has_none = ip.source == IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let is_client = || has_none || !(is_nobody(ip.source) || self.routes.is_own(ip.source));
+        let is_of_link = !(self.is_own_word || self.is_in_tunnel) && self.interface().relays(ip.source.is_ipv4());
+        is_of_link && is_to_all && is_to_server() && is_client()
     }
 
     /// Whether a packet is for an address of ours, and from somebody who can be answered. Our own addresses say nothing on the wire: what comes from one

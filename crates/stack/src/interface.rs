@@ -15,6 +15,7 @@ use crate::settings::{Advertised, Error, FRAME_BYTES_LEAST, InterfaceSettings, N
 use crate::trunk::{Tags, Trunk};
 use advertiser::Advertiser;
 use corelane_seam::{Frame, FrameMemory, Record};
+use corelane_wire::packet::dhcpv6::RELAYS_AND_SERVERS;
 use corelane_wire::packet::ethernet::{self, Mac};
 use neighbours::Neighbours;
 use presence::Presence;
@@ -38,7 +39,7 @@ pub(crate) struct Interface {
     proxies: Vec<Network>,
     forwards: bool,
     /// It hears what clients of DHCP ask all of the link.
-    relays: bool,
+    relays: (bool, bool),
     /// Its port's frames.
     memory: FrameMemory,
     mac: Mac,
@@ -94,7 +95,7 @@ impl Interface {
             networks: settings.networks.clone().into(),
             proxies: settings.proxies.clone(),
             forwards: settings.forwards,
-            relays: !settings.relay.is_empty(),
+            relays: (settings.relay.iter().any(IpAddr::is_ipv4), settings.relay.iter().any(IpAddr::is_ipv6)),
             memory,
             mac: line.mac,
             bytes_max: settings.mtu.map(|mtu| mtu + ethernet::Header::BYTES),
@@ -138,9 +139,9 @@ impl Interface {
         self.forwards
     }
 
-    /// Whether it hears what clients of DHCP ask all of the link.
-    pub const fn relays(&self) -> bool {
-        self.relays
+    /// Whether it hears what clients of DHCP ask all of the link, of IPv4 or of IPv6.
+    pub const fn relays(&self, is_v4: bool) -> bool {
+        if is_v4 { self.relays.0 } else { self.relays.1 }
     }
 
     /// Somebody asks for routers.
@@ -198,6 +199,11 @@ impl Interface {
     pub fn is_solicited(&self, to: Ipv6Addr) -> bool {
         let is_of_others = || is_solicited_group(to) && self.proxies.iter().any(|network| network.address.is_ipv6());
         self.own_v6().any(|own| solicited(own) == to) || is_of_others()
+    }
+
+    /// Whether a group is one that is listened for here.
+    pub fn listens_in(&self, group: Ipv6Addr) -> bool {
+        self.is_solicited(group) || self.relays(false) && group == RELAYS_AND_SERVERS
     }
 
     /// Who else is on the link.

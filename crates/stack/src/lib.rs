@@ -28,7 +28,7 @@
 //! | interfaces; own addresses and routes; routes of one prefix | [`INTERFACES_MAX`]; [`ROUTES_MAX`]; [`WAYS_MAX`] |
 //! | frames that were forwarded and wait for their port | a quarter of its frames |
 //! | announcements against who claims an address; answers to queries for listeners | one in 10 seconds; one at a time |
-//! | messages of DHCP that an interface relays | requests: 500 a second and 250 at once, and of each client alone 5 and 5; answers: 2,000 and 1,000; of 1,472 bytes; [`RELAY_SERVERS_MAX`] servers |
+//! | messages of DHCP that an interface relays | of each family: requests: 500 a second and 250 at once, of which 250 and 125 in common, and of each share of clients 5 and 5; answers: 2,000 and 1,000; of 1,472 bytes, of IPv6 of 2,300; [`RELAY_SERVERS_MAX`] servers |
 //! | tunnels within tunnels | four; each kind is opened only for the peers that the settings name ([`Tunnel`]) |
 //! | channels of a lane | [`CHANNELS_MAX`]; packets in each its ring |
 //! | frames of a send | those that are free: a send that finds none waits, and goes on when frames come back |

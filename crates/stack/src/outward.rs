@@ -5,7 +5,7 @@
 mod limiter;
 
 use crate::draft::{Draft, Ends};
-pub(crate) use limiter::{Bounds, Limiter, SharedLimiter};
+pub(crate) use limiter::{Bounds, CappedLimiter, Limiter};
 
 use crate::counts::{Drop, Tally};
 use crate::interface::{Resolved, Word, addressed, group_mac, solicited};
@@ -377,7 +377,9 @@ impl Outward<'_> {
         assert!(written, "so many options have room");
         let length = writer.len();
         let options = Options::new(&bytes[..length]).unwrap_or_default();
-        let router = Router { hops: 64, is_managed: false, has_others: false, lifetime, reachable: 0, again: 0 };
+        // Clients ask servers where they hear that there are some.
+        let is_managed = at.relays(false);
+        let router = Router { hops: 64, is_managed, has_others: false, lifetime, reachable: 0, again: 0 };
         let message = Message::RouterAdvertisement(router, options);
         self.discover(interface, Some(group_mac(ALL_NODES)), (source, ALL_NODES), &message);
     }

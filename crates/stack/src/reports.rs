@@ -34,7 +34,7 @@ pub(crate) fn hear_query(out: &mut Outward<'_>, packet: &Packet, ip: &Ip, messag
     let (now, interface) = (out.now, &mut out.interfaces[packet.interface]);
     match Query::parse(message) {
         Err(_) => out.tally.drop(Drop::Malformed),
-        Ok(query) if query.group.is_unspecified() || interface.is_solicited(query.group) => {
+        Ok(query) if query.group.is_unspecified() || interface.listens_in(query.group) => {
             interface.listeners_mut().hear(now, &query);
         }
         Ok(_) => {}

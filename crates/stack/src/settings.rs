@@ -9,7 +9,7 @@ use corelane_rss::{FlowHasher, Table};
 use corelane_rules::RuleSet;
 use corelane_wire::packet::ethernet;
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Bytes of the longest packet that each link of IPv6 carries (RFC 8200, section 5).
@@ -127,9 +127,9 @@ pub struct InterfaceSettings {
     /// Neighbours that are known at most, and askers that are remembered; none: [`KNOWN_MAX`](crate::KNOWN_MAX) and [`MET_MAX`](crate::MET_MAX). Each takes some 300 bytes on each
     /// lane while he is there.
     pub neighbours_max: Option<usize>,
-    /// Servers of DHCP that what its clients ask is relayed to (RFC 1542), at most [`RELAY_SERVERS_MAX`]; none: it is not. Requests leave from its first address of IPv4, with its
-    /// name as the circuit (RFC 3046).
-    pub relay: Vec<Ipv4Addr>,
+    /// Servers of DHCP of either family that what its clients ask is relayed to (RFC 1542; RFC 8415, section 19), at most [`RELAY_SERVERS_MAX`]; none: it is not. Requests leave from
+    /// its first address of the family, of IPv6 the first that is not of the link alone, with its name as the circuit (RFC 3046), or as the interface (RFC 8415, section 21.18).
+    pub relay: Vec<IpAddr>,
 }
 
 impl InterfaceSettings {
@@ -278,7 +278,8 @@ pub enum Error {
         /// Which.
         interface: Box<str>,
     },
-    /// An interface cannot relay DHCP: it has no address of IPv4 or too long a name, or its servers are too many, no hosts, or the stack itself.
+    /// An interface cannot relay DHCP: it has no address of a server's family, or of IPv6 one of the link alone; it has no name or too long a one; or its servers are too many, no
+    /// hosts, known on one link alone, or the stack itself.
     Relay {
         /// Which.
         interface: Box<str>,
@@ -352,7 +353,7 @@ impl std::fmt::Display for Error {
             ),
             Self::Relay { interface } => write!(
                 f,
-                "{interface} cannot relay DHCP: give it an address of IPv4, a name of 1 to 64 bytes, and at most {RELAY_SERVERS_MAX} servers, which are hosts and not these lanes"
+                "{interface} cannot relay DHCP: give it an address of IPv4 for servers of IPv4, one of IPv6 (not fe80::) for servers of IPv6, a name of 1 to 64 bytes, and at most {RELAY_SERVERS_MAX} servers, which are hosts (not fe80::) and not these lanes"
             ),
             Self::Interfaces { got } => write!(f, "{got} interfaces: there may be {INTERFACES_MAX}"),
             Self::Ports { got, interfaces } => {
@@ -513,8 +514,8 @@ impl Settings {
 
     /// With one more server that what clients of the last interface ask is relayed to ([`InterfaceSettings::relay`]).
     #[must_use]
-    pub fn with_relay(mut self, server: Ipv4Addr) -> Self {
-        self.last().relay.push(server);
+    pub fn with_relay(mut self, server: impl Into<IpAddr>) -> Self {
+        self.last().relay.push(server.into());
         self
     }
 

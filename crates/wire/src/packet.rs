@@ -40,6 +40,7 @@ pub mod arp;
 mod bytes;
 pub mod checksum;
 pub mod dhcp;
+pub mod dhcpv6;
 mod dissect;
 pub mod ethernet;
 pub mod extension;

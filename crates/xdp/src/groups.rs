@@ -10,6 +10,9 @@ use corelane_os::errno::checked;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+/// Which groups: one, or whatever comes.
+const ONE: u16 = libc::PACKET_MR_MULTICAST as u16;
+const EVERY: u16 = libc::PACKET_MR_ALLMULTI as u16;
 /// All stations that speak IPv6.
 const ALL: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
 
@@ -20,20 +23,29 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Joins the groups of the IPv6 addresses that are ours; none without any.
+    /// Joins the groups of the IPv6 addresses that are ours; none without any. Where all packets are ours, so are those of every group: who has the port knows which it needs,
+    /// as that of relays of DHCP.
     ///
     /// # Errors
     /// [`Error::Forbidden`] without CAP_NET_RAW, and what else [`Error::of`] has.
     pub fn join(interface: &Interface, ours: &Ours) -> Result<Option<Self>, Error> {
-        let Ours::Addresses(addresses) = ours else { return Ok(None) };
-        let solicited: Vec<_> = addresses.iter().filter_map(solicited).collect();
-        if solicited.is_empty() {
+        let of_addresses = |addresses: &[IpAddr]| {
+            let solicited: Vec<_> = addresses.iter().filter_map(solicited).collect();
+            let all = (!solicited.is_empty()).then_some(ALL);
+            solicited.into_iter().chain(all).map(|group| (ONE, group)).collect()
+        };
+        let groups: Vec<_> = match ours {
+            Ours::All => vec![(EVERY, [0; 6])],
+            Ours::Addresses(addresses) => of_addresses(addresses),
+            Ours::Ports(_) => Vec::new(),
+        };
+        if groups.is_empty() {
             return Ok(None);
         }
         let refused = |call| move |number| Error::of(call, number, &interface.name);
         let member = create().map_err(refused("socket AF_PACKET"))?;
-        for group in solicited.into_iter().chain([ALL]) {
-            join(&member, interface.link.interface, group).map_err(refused("PACKET_ADD_MEMBERSHIP"))?;
+        for (which, group) in groups {
+            join(&member, interface.link.interface, which, group).map_err(refused("PACKET_ADD_MEMBERSHIP"))?;
         }
         Ok(Some(Self { _member: member }))
     }
@@ -59,15 +71,11 @@ fn create() -> Result<OwnedFd, i32> {
     Ok(unsafe { OwnedFd::from_raw_fd(number as i32) })
 }
 
-fn join(member: &OwnedFd, interface: u32, group: [u8; 6]) -> Result<(), i32> {
+fn join(member: &OwnedFd, interface: u32, which: u16, group: [u8; 6]) -> Result<(), i32> {
     let mut address = [0; 8];
     address[..group.len()].copy_from_slice(&group);
-    let request = libc::packet_mreq {
-        mr_ifindex: interface as i32,
-        mr_type: libc::PACKET_MR_MULTICAST as u16,
-        mr_alen: group.len() as u16,
-        mr_address: address,
-    };
+    let request =
+        libc::packet_mreq { mr_ifindex: interface as i32, mr_type: which, mr_alen: group.len() as u16, mr_address: address };
     let (number, length) = (member.as_raw_fd(), size_of::<libc::packet_mreq>() as u32);
     let option = libc::PACKET_ADD_MEMBERSHIP;
     // SAFETY: the value is readable, and of that length.

@@ -5,7 +5,7 @@ use crate::spots::{InterfaceSpot, PortSpot, Spots};
 use corelane::lanes::gateway::{
     Advertised, InterfaceSettings, MssClamp, Network, NoTags, PollingChange, PollingChangeError, Port, ReversePath, Tags,
 };
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 const ADDRESSES: &str = "addresses such as [\"10.0.10.1/24\", \"fd00:10::1/64\"]";
 
@@ -90,9 +90,9 @@ fn network(mut keys: Keys<'_>, device: &str) -> Result<(InterfaceSettings, Inter
     Ok((made, spot))
 }
 
-/// Servers of DHCP.
-fn servers(value: &Value<'_>) -> Result<Vec<Ipv4Addr>, Wrong> {
-    let example = "servers of DHCP such as [\"10.0.1.5\"]";
+/// Servers of DHCP, of either family.
+fn servers(value: &Value<'_>) -> Result<Vec<IpAddr>, Wrong> {
+    let example = "servers of DHCP such as [\"10.0.1.5\", \"fd00:1::5\"]";
     list(value, example)?.map(|one| parsed(one, example, |text| text.parse().ok())).collect()
 }
 

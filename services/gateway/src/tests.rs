@@ -201,21 +201,29 @@ fn servers_of_dhcp_and_the_table_that_is_followed_are_read() {
 interface = "eth1"
 
 [[port.network]]
-addresses = ["10.0.1.1/24"]
-relay = ["10.0.2.5", "192.0.2.7"]
+addresses = ["10.0.1.1/24", "fd00:1::1/64"]
+relay = ["10.0.2.5", "192.0.2.7", "fd00:2::5"]
 
 [routes]
 follow = { table = 100 }
 "#;
     let gateway = read_text(TEXT).unwrap();
-    assert_eq!(gateway.ports[0].interfaces[0].relay, [Ipv4Addr::new(10, 0, 2, 5), Ipv4Addr::new(192, 0, 2, 7)]);
+    let servers = ["10.0.2.5", "192.0.2.7", "fd00:2::5"].map(|server| server.parse::<IpAddr>().unwrap());
+    assert_eq!(gateway.ports[0].interfaces[0].relay, servers);
     assert_eq!(gateway.follow, Some(100));
     for (from, to, place, words) in [
-        ("\"10.0.2.5\"", "\"fd00::5\"", "7:10", "\"fd00::5\" cannot be read: write servers of DHCP"),
-        ("[\"10.0.2.5\", \"192.0.2.7\"]", "\"10.0.2.5\"", "7:9", "a string is no list: write servers of DHCP"),
+        ("\"10.0.2.5\"", "\"dhcp.example\"", "7:10", "\"dhcp.example\" cannot be read: write servers of DHCP"),
+        ("[\"10.0.2.5\", \"192.0.2.7\", \"fd00:2::5\"]", "\"10.0.2.5\"", "7:9", "a string is no list: write servers of DHCP"),
         ("10.0.2.5", "10.0.1.1", "5:1", "eth1 cannot relay DHCP"),
         ("10.0.2.5", "255.255.255.255", "5:1", "eth1 cannot relay DHCP"),
-        ("10.0.1.1/24", "fd00::1/64", "5:1", "eth1 cannot relay DHCP: give it an address of IPv4"),
+        ("\"10.0.1.1/24\", ", "", "5:1", "eth1 cannot relay DHCP: give it an address of IPv4"),
+        (
+            "fd00:1::1/64",
+            "fe80::1/64",
+            "5:1",
+            "eth1 cannot relay DHCP: give it an address of IPv4 for servers of IPv4, one of IPv6 (not fe80::)",
+        ),
+        ("fd00:2::5", "fe80::5", "5:1", "hosts (not fe80::)"),
         ("100", "0", "10:20", "0 is out of range: write a number of a table of the kernel's from 1 to 4294967295"),
         ("table = 100", "", "10:10", "follow has no table: write table = 100"),
         ("follow = { table = 100 }", "", "9:1", "routes has no follow: write follow = { table = 100 }"),

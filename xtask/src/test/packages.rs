@@ -18,6 +18,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ab", "apache2-utils"),
     ("chromium", "chromium"),
     ("curl", "curl"),
+    ("dhclient", "isc-dhcp-client"),
+    ("dnsmasq", "dnsmasq-base"),
     ("dpkg-source", "dpkg-dev"),
     ("dpkg-shlibdeps", "dpkg-dev"),
     ("ethtool", "ethtool"),

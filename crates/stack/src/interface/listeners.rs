@@ -1,6 +1,7 @@
 //! Who asks for the groups that are listened for at an interface, and when that is answered.
 
 use super::{Interface, solicited};
+use corelane_wire::packet::dhcpv6::RELAYS_AND_SERVERS;
 use corelane_wire::packet::mld::Query;
 use std::net::Ipv6Addr;
 
@@ -54,9 +55,10 @@ fn moment(now: u64, query: &Query, draw: u64) -> u64 {
     now + draw % (u64::from(query.delay) * MILLISECOND * 3 / 4).max(1)
 }
 
-/// The groups in which the addresses of an interface are listened for, each once.
+/// The groups that are listened for at an interface, each once: those of its addresses, and that of relays.
 pub(crate) fn groups_of(interface: &Interface) -> Vec<Ipv6Addr> {
-    let mut groups: Vec<_> = interface.own_v6().map(solicited).collect();
+    let of_relays = interface.relays(false).then_some(RELAYS_AND_SERVERS);
+    let mut groups: Vec<_> = interface.own_v6().map(solicited).chain(of_relays).collect();
     groups.sort_unstable();
     groups.dedup();
     groups

@@ -22,10 +22,16 @@ impl Limiter {
         Self { each, most: each * at_once, credit: each * at_once, last: 0 }
     }
 
-    /// Takes a token, if there is one.
-    pub fn take(&mut self, now: u64) -> bool {
+    /// Whether there is a token.
+    fn has(&mut self, now: u64) -> bool {
         self.credit = self.credit.saturating_add(now.saturating_sub(self.last)).min(self.most);
         self.last = self.last.max(now);
+        self.credit >= self.each
+    }
+
+    /// Takes a token, if there is one.
+    pub fn take(&mut self, now: u64) -> bool {
+        let _is_there = self.has(now);
         let left = self.credit.checked_sub(self.each);
         self.credit = left.unwrap_or(self.credit);
         assert!(self.credit <= self.most, "no more is said at once than may be");
@@ -56,9 +62,37 @@ impl SharedLimiter {
             IpAddr::V4(peer) => u64::from(peer.to_bits()),
             IpAddr::V6(peer) => (peer.to_bits() >> 64) as u64,
         };
-        let mut hasher = DefaultHasher::new();
-        (self.secret, place).hash(&mut hasher);
-        self.own[hasher.finish() as usize % SHARES].take(now) || self.all.take(now)
+        self.own[share_of(self.secret, place)].take(now) || self.all.take(now)
+    }
+}
+
+/// The share that a peer falls into.
+fn share_of(secret: u128, peer: impl Hash) -> usize {
+    let mut hasher = DefaultHasher::new();
+    (secret, peer).hash(&mut hasher);
+    hasher.finish() as usize % SHARES
+}
+
+/// A bound that holds for all peers together, however many names one takes. Within it each share has a little of its own, and all have some in common: so one name
+/// takes nothing of others'.
+#[derive(Debug)]
+pub(crate) struct CappedLimiter {
+    all: Limiter,
+    common: Limiter,
+    own: Box<[Limiter]>,
+    secret: u128,
+}
+
+impl CappedLimiter {
+    /// With that bound of all, that part of it in common, and so much for each share.
+    pub fn new(secret: u128, all: Limiter, common: Limiter, own: impl Fn() -> Limiter) -> Self {
+        Self { all, common, own: (0..SHARES).map(|_| own()).collect(), secret }
+    }
+
+    /// Takes a token for a peer: of all, and of its share or of what is in common.
+    pub fn take(&mut self, now: u64, peer: impl Hash) -> bool {
+        // Nobody's share is used up for what does not go on.
+        self.all.has(now) && (self.own[share_of(self.secret, peer)].take(now) || self.common.take(now)) && self.all.take(now)
     }
 }
 
@@ -101,6 +135,26 @@ mod tests {
         // These hashes fall apart: others share, as any of so many may.
         assert_eq!([2, 3, 2].map(|number| taken(number, 0)), [5, 5, 0]);
         assert_eq!(taken(2, SECOND / 10), 11);
+    }
+
+    #[test]
+    fn one_name_takes_nothing_of_others_and_many_names_take_no_more_than_all_may() {
+        let limiter = || CappedLimiter::new(7, Limiter::new(100, 50), Limiter::new(50, 20), || Limiter::new(10, 5));
+        let taken =
+            |shared: &mut CappedLimiter, now, peers: std::ops::Range<u32>| peers.filter(|peer| shared.take(now, peer)).count();
+        let mut shared = limiter();
+        assert_eq!((0..1000).filter(|_| shared.take(0, 1)).count(), 25, "its own, and what is in common");
+        assert_eq!((0..1000).filter(|_| shared.take(0, 2)).count(), 5);
+        assert_eq!(taken(&mut shared, 0, 10..1000), 20, "the rest of all");
+        assert_eq!((0..1000).filter(|_| shared.take(SECOND / 10, 1)).count(), 6, "a second has 10 of its own, and 50 in common");
+        let mut shared = limiter();
+        assert_eq!(taken(&mut shared, 0, 0..100_000), 50);
+        assert_eq!(taken(&mut shared, SECOND / 10, 0..100_000), 10);
+        // What was refused has cost no share anything.
+        let mut shared = limiter();
+        assert_eq!(taken(&mut shared, 0, 10..1000), 50);
+        assert_eq!((0..1000).filter(|_| shared.take(0, 5)).count(), 0);
+        assert_eq!((0..1000).filter(|_| shared.take(SECOND / 20, 5)).count(), 5);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod presence;
 mod program;
 mod refusals;
 mod relay;
+mod relay_v6;
 mod rules;
 mod sums;
 mod tunnels;

@@ -287,6 +287,33 @@ fn what_is_no_answer_of_a_server_goes_no_further() {
     assert_eq!(gateway.stack.counts().relay_replies, 0);
 }
 
+/// A client that takes ever other names has no more of them relayed than all of its interface may, and takes nothing of another interface's.
+#[test]
+fn who_takes_many_names_takes_nothing_of_another_interface() {
+    let mut gateway = open(&three().with_relay(NEAR));
+    let frame = |number: u32| {
+        let mut header = request();
+        header.hardware_address[2..6].copy_from_slice(&number.to_be_bytes());
+        asked(&header, &[DISCOVER])
+    };
+    gateway.ask(CLIENTS.0, CLIENTS.1, &frame(0));
+    for number in 1..3001 {
+        gateway.send(CLIENTS.0, CLIENTS.1, &frame(number));
+        if number % 50 == 0 {
+            gateway.hear();
+        }
+    }
+    let counts = *gateway.stack.counts();
+    // 250 at once, and 500 a second in the 0.12 that have passed.
+    assert!((250..330).contains(&counts.relay_requests), "{counts:?}");
+    assert_eq!(counts.of(Drop::RelayLimited), 3001 - counts.relay_requests);
+    // The interface of servers relays to one of them, too.
+    for number in 0..100 {
+        gateway.ask(SERVERS.0, SERVERS.1, &frame(number));
+    }
+    assert_eq!(gateway.stack.counts().relay_requests - counts.relay_requests, 100);
+}
+
 /// One client's requests are bounded, and others' go on.
 #[test]
 fn floods_are_bounded_and_others_are_served() {
@@ -302,7 +329,8 @@ fn floods_are_bounded_and_others_are_served() {
     flood(&mut gateway, 2000);
     let counts = *gateway.stack.counts();
     let relayed = counts.relay_requests;
-    assert!((255..400).contains(&relayed), "{relayed}");
+    // Five of its own, what all have in common, and what comes in 0.08 seconds.
+    assert!((130..170).contains(&relayed), "{relayed}");
     assert_eq!(counts.of(Drop::RelayLimited), 2001 - relayed);
     let mut others = 0;
     for number in 0..20 {
@@ -314,7 +342,7 @@ fn floods_are_bounded_and_others_are_served() {
     gateway.world.pass(Duration::from_secs(1));
     flood(&mut gateway, 1000);
     let more = gateway.stack.counts().relay_requests - relayed;
-    assert!((255..500).contains(&more), "{more}");
+    assert!((130..400).contains(&more), "{more}");
 }
 
 #[test]
@@ -376,7 +404,7 @@ fn each_lane_relays_what_comes_to_it() {
 
 #[test]
 fn a_server_that_no_way_leads_to_is_counted() {
-    let mut gateway = open(&three().with_relay([198, 51, 100, 1].into()));
+    let mut gateway = open(&three().with_relay([198, 51, 100, 1]));
     assert_eq!(gateway.stack.counts().of(Drop::NoRoute), 0);
     // The interface of the last server has nobody to relay to but this one.
     let came = gateway.ask(SERVERS.0, SERVERS.1, &asked(&request(), &[DISCOVER]));
@@ -394,13 +422,22 @@ fn what_cannot_relay_is_refused_with_its_name() {
     assert!(made(&one("eth0").with_relay(NEAR)).is_ok());
     refused(named("eth0").with_relay(NEAR), "eth0");
     refused(named("eth0").with_network(ip("fd00::1"), 64).with_relay(NEAR), "eth0");
+    // Of IPv6, an address of the link names no link to a server elsewhere, and is on none of ours alone.
+    let far = ip("2001:db8:5::7");
+    refused(one("eth0").with_relay(far), "eth0");
+    refused(one("eth0").with_network(ip("fe80::1"), 64).with_relay(far), "eth0");
+    let both = || one("eth0").with_network(ip("fe80::1"), 64).with_network(ip("fd00::1"), 64).with_relay(NEAR);
+    assert!(made(&both().with_relay(far)).is_ok());
+    for server in ["fe80::7", "ff02::1:2", "::", "::1", "fd00::1", "::ffff:10.0.0.9"] {
+        refused(both().with_relay(ip(server)), "eth0");
+    }
     refused(one("").with_relay(NEAR), "");
     refused(one(&"x".repeat(65)).with_relay(NEAR), &"x".repeat(65));
     assert!(made(&one(&"x".repeat(64)).with_relay(NEAR)).is_ok());
     for server in [OWN, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, [224, 0, 0, 1].into(), [127, 0, 0, 1].into()] {
         refused(one("eth0").with_relay(server), "eth0");
     }
-    let many = |count: u8| (0..count).fold(one("eth0"), |settings, number| settings.with_relay([10, 8, 0, number + 1].into()));
+    let many = |count: u8| (0..count).fold(one("eth0"), |settings, number| settings.with_relay([10, 8, 0, number + 1]));
     assert!(made(&many(8)).is_ok());
     refused(many(9), "eth0");
     assert!(Error::Relay { interface: "eth0".into() }.to_string().contains("eth0"));

@@ -96,7 +96,7 @@ catalogue! {
         NatRefused "nat_refused" Counter "packets" "Packets not sent on because their addresses could not be translated: of no flow, of no kind that can be, or beyond a bound.";
         RelayRequests "relay_requests" Counter "packets" "Requests of DHCP clients that were passed on to servers.";
         RelayReplies "relay_replies" Counter "packets" "Answers of DHCP servers that were passed on to clients.";
-        RelayRefused "relay_refused" Counter "packets" "Messages of DHCP not passed on: of clients that named a relay or had passed too many, and of others than the servers.";
+        RelayRefused "relay_refused" Counter "packets" "Messages of DHCP not passed on: of clients that named a relay of IPv4 or had passed too many, or said what servers say; and of others than the servers.";
         RelayLimited "relay_limited" Counter "packets" "Messages of DHCP not passed on because more came than may.";
     }
     ratios {}

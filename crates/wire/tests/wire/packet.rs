@@ -4,6 +4,7 @@ pub mod build;
 mod captured;
 mod checksums;
 mod dhcp;
+mod dhcpv6;
 mod headers;
 pub mod samples;
 mod scapy;

@@ -9,7 +9,7 @@ pub mod http1;
 pub mod packet;
 
 pub use http1::{http1_fields, http1_names, http1_request, http1_response};
-pub use packet::{dhcp, packet_frame, packet_headers};
+pub use packet::{dhcp, dhcpv6, packet_frame, packet_headers};
 
 use corelane_wire::Error;
 use corelane_wire::nfs3::{self, Procedure};
@@ -39,6 +39,7 @@ pub const ALL: &[(&str, Parser)] = &[
     ("packet_frame", packet_frame),
     ("packet_headers", packet_headers),
     ("dhcp", dhcp),
+    ("dhcpv6", dhcpv6),
 ];
 
 /// Reads a value, writes it, and reads that.

@@ -4,8 +4,8 @@ use corelane_wire::Error;
 use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::extension::{EXTENSIONS_MAX, Extension, Kind};
 use corelane_wire::packet::{
-    EtherType, Network, Packet, Ports, TAGS_MAX, TUNNELS_MAX, UpperLayer, arp, dhcp as wire_dhcp, ethernet, fragment, gre, icmp,
-    icmpv6, ipv4, ipv6, neighbour, tcp, udp, vlan, vxlan,
+    EtherType, Network, Packet, Ports, TAGS_MAX, TUNNELS_MAX, UpperLayer, arp, dhcp as wire_dhcp, dhcpv6 as wire_dhcpv6,
+    ethernet, fragment, gre, icmp, icmpv6, ipv4, ipv6, neighbour, tcp, udp, vlan, vxlan,
 };
 use corelane_wire::xdr::Writer;
 
@@ -181,4 +181,15 @@ pub fn dhcp(bytes: &[u8]) {
         let inner = option.within().map(|inner| inner.map(|choice| choice.bytes()).sum::<usize>());
         assert!(inner.is_ok_and(|bytes| bytes == option.data.len()) || option.within().is_err());
     }
+}
+
+/// The same as a message of DHCP for IPv6, and as one of a relay.
+pub fn dhcpv6(bytes: &[u8]) {
+    let kind = wire_dhcpv6::Kind::of(bytes);
+    let Ok(view) = wire_dhcpv6::View::new(bytes) else { return };
+    assert_eq!(kind, Ok(view.header().kind));
+    let again = written(bytes.len(), |to| view.header().emit(view.options(), to)).unwrap();
+    assert_eq!(again, bytes);
+    let within = view.option(wire_dhcpv6::RELAY_MESSAGE);
+    assert_eq!(within, view.options().find(|option| option.code == wire_dhcpv6::RELAY_MESSAGE).map(|option| option.data));
 }

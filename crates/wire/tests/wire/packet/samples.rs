@@ -28,5 +28,6 @@ pub fn all() -> Vec<Sample> {
     let headers = shapes.iter().filter_map(|(name, frame)| Some(sample("packet_headers", name, told::innermost(frame)?)));
     let headers: Vec<_> = headers.collect();
     let messages = super::dhcp::samples().into_iter().map(|(name, bytes)| sample("dhcp", name, &bytes));
+    let messages = messages.chain(super::dhcpv6::samples().into_iter().map(|(name, bytes)| sample("dhcpv6", name, &bytes)));
     shapes.iter().map(|(name, frame)| sample("packet_frame", name, frame)).chain(headers).chain(messages).collect()
 }
