@@ -1,12 +1,13 @@
 //! A gateway of two ports, with stations on raw wires behind both: what it forwards, refuses and translates, and what becomes of it while it runs.
 
 use crate::common::*;
+use crate::gateway_commands::{gateway as asked, json_of};
 use crate::packet::{ends, of_lanes};
 use crate::packet_ports::{SUM_OF, WAYS, run};
 use nix::sys::signal::Signal;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Lines};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 on_each_driver!(
     a_broken_configuration_leaves_the_old_one_in_force,
@@ -15,10 +16,10 @@ on_each_driver!(
     what_is_left_when_it_is_killed_or_loses_a_port
 );
 
-/// Two wires, whose near ends are the gateway's ports. The kernel has an address at one of them.
-const WIRES: &str = "ip link set lo up && for n in 1 2; do ip link add va$n type veth peer name vb$n && ip link set va$n up && ip link set vb$n up; done && ip addr add 10.99.0.1/24 dev va1";
+/// Two wires, whose near ends are the gateway's ports. The kernel has an address at one of them, and says nothing of its own there.
+pub const WIRES: &str = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 && ip link set lo up && for n in 1 2; do ip link add va$n type veth peer name vb$n && ip link set va$n up && ip link set vb$n up; done && ip addr add 10.99.0.1/24 dev va1";
 
-const CONFIGURATION: &str = r#"
+pub const CONFIGURATION: &str = r#"
 [[port]]
 interface = "va1"
 
@@ -55,7 +56,7 @@ port = 53
 to = "10.0.10.77:5353"
 "#;
 
-const RULES: &str = "add 100 count udp from any to any in via users10\nadd 200 deny udp from any to any 99 in\n";
+pub const RULES: &str = "add 100 count udp from any to any in via users10\nadd 200 deny udp from any to any 99 in\n";
 
 /// Stations behind the ports: `a` in VLAN 10, `b` in VLAN 100.20, `o` outside.
 const STATIONS: &str = r#"
@@ -123,7 +124,7 @@ def heard(patience):
                     continue
                 if rest[:2] == b"\x08\x06" and rest[8:10] == b"\0\1" and rest[26:30] == own:
                     put(name, b"\x08\x06", bytes.fromhex("0001080006040002") + macs[name] + own + rest[10:20])
-                elif rest[:2] == b"\x08\x00" and frame[:6] == macs[name] and (rest[18:22] == own or name == "o"):
+                elif rest[:2] == b"\x08\x00" and frame[:6] == macs[name]:
                     assert sum_of(rest[2:22]) == 0, rest.hex()
                     length = struct.unpack("!H", rest[4:6])[0]
                     came.append((name, rest[11], socket.inet_ntoa(rest[14:18]), rest[22:2 + length]))
@@ -171,25 +172,47 @@ def train():
 
 /// Starts a gateway whose files lie in that folder.
 pub fn start(driver: Driver, test: &str, folder: &Scratch, way: &str, more: &[&str]) -> Option<Server> {
+    let own = Own { way, arguments: &[&["--lanes", "1"], more].concat(), ..Own::default() };
+    start_own(driver, test, folder, &own)
+}
+
+/// A gateway that differs from that of most tests.
+pub struct Own<'a> {
+    /// Lines of shell that make its wires.
+    pub wires: &'a str,
+    /// What the program is run by.
+    pub way: &'a str,
+    pub configuration: &'a str,
+    pub arguments: &'a [&'a str],
+}
+
+impl Default for Own<'_> {
+    fn default() -> Self {
+        Self { wires: WIRES, way: "", configuration: CONFIGURATION, arguments: &[] }
+    }
+}
+
+/// Starts a gateway whose files lie in that folder, and in whose network its wires are made.
+pub fn start_own(driver: Driver, test: &str, folder: &Scratch, own: &Own) -> Option<Server> {
     if !can_run(&driver.case(test)) {
         return None;
     }
-    std::fs::write(folder.path().join("gw.toml"), CONFIGURATION).unwrap();
+    std::fs::write(folder.path().join("gw.toml"), own.configuration).unwrap();
     std::fs::write(folder.path().join("gateway.rules"), RULES).unwrap();
-    let script = format!("{WIRES} && exec {way} \"$0\" \"$@\"");
+    let script = format!("{} && exec {} \"$0\" \"$@\"", own.wires, own.way);
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let place = format!("gateway={}", folder.path().join("gw.toml").display());
-    driver.start_under(test, &wrapper, &[&["--lanes", "1", &place], more].concat())
+    driver.start_under(test, &wrapper, &[own.arguments, &[&place]].concat())
 }
 
 /// Writes a file whole, or not at all: a process that reads it meanwhile never finds a part.
-fn write(path: &Path, text: &str) {
+pub fn write(path: &Path, text: &str) {
     let beside = path.with_extension("new");
     std::fs::write(&beside, text).unwrap();
     std::fs::rename(beside, path).unwrap();
 }
 
-fn can_run(test: &str) -> bool {
+pub fn can_run(test: &str) -> bool {
     is_root(test) && have(test, &["unshare", "ip", "python3", "setpriv"])
 }
 
@@ -255,34 +278,62 @@ fn packets_are_forwarded_ruled_and_translated(driver: Driver) {
     }
 }
 
-/// Datagrams from station to station, in trains of which all have to come before the next goes.
+/// Datagrams from station to station until somebody says that it is over, in trains of which all have to come before the next goes; prints how many these were.
 const TRAFFIC: &str = r#"
-asked("a", datagram(stations["a"][2], stations["b"][2], (7, 9), b"first"), "b", 17, stations["a"][2])
-quiet()
+import os
+sent = begun()
 print("begun", flush=True)
-for number in range(400):
+while not os.path.exists(END):
     train()
-print(400 * 16)
+    sent += 16
+print(sent)
 "#;
+
+/// Traffic that goes on.
+pub struct Traffic {
+    script: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    end: PathBuf,
+}
+
+impl Traffic {
+    /// Begins it; the first of it has come.
+    pub fn begin(server: &Server, folder: &Scratch) -> Self {
+        let end = folder.path().join("end");
+        let mut script = stations(server, &format!("END = {end:?}\n{TRAFFIC}"));
+        let mut lines = BufReader::new(script.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "begun");
+        Self { script, lines, end }
+    }
+
+    /// Ends it; how many datagrams were sent, all of which came but for those before the first.
+    pub fn end(mut self) -> u64 {
+        std::fs::write(&self.end, "").unwrap();
+        let sent = self.lines.next().and_then(|line| line.ok()?.parse().ok());
+        let ended = self.script.wait_with_output();
+        sent.unwrap_or_else(|| panic!("{ended:?}"))
+    }
+}
+
+/// Changes of the rules in [`rules_change_under_traffic_and_none_is_lost`].
+const CHANGES: usize = 5;
 
 fn rules_change_under_traffic_and_none_is_lost(driver: Driver) {
     let test = "gateway::rules_change_under_traffic_and_none_is_lost";
     let folder = Scratch::new();
     let Some(server) = start(driver, test, &folder, "", &[]) else { return };
-    let mut traffic = stations(&server, TRAFFIC);
-    let mut lines = BufReader::new(traffic.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "begun");
-    let (mut changes, told) = (0, |server: &Server| server.words().matches("rules, tables and routes of its file").count());
-    while traffic.try_wait().unwrap().is_none() {
+    let traffic = Traffic::begin(&server, &folder);
+    for change in 1..=CHANGES {
         let more: String =
-            (0..200).map(|number| format!("add {} count udp from any to any {}\n", 1000 + number, changes + number)).collect();
+            (0..200).map(|number| format!("add {} count udp from any to any {}\n", 1000 + number, change + number)).collect();
         write(&folder.path().join("gateway.rules"), &format!("{RULES}{more}"));
         server.signal(Signal::SIGHUP);
-        changes += 1;
-        until("the change is told", || told(&server) >= changes);
+        let last = format!("01199 count udp from any to any dst-port {}", change + 199);
+        until("the change is in force", || asked(&server, &["list", "1199"]).ok().as_ref() == Some(&last));
     }
-    let said: Vec<String> = lines.map(Result::unwrap).collect();
-    assert!(changes > 2 && said == ["6400"], "{said:?} after {changes} changes; {:?}", traffic.wait_with_output());
+    let sent = traffic.end();
+    let rows = json_of(&server, &["show", "100"]);
+    assert_eq!(rows[0]["packets"].as_u64(), Some(sent), "a rule that stays counts on, and no packet is judged twice");
     assert_eq!(of_lanes(&server, "packets_refused")[0], 0, "{}", server.words());
     ends(server);
 }
@@ -326,13 +377,11 @@ fn what_is_left_when_it_is_killed_or_loses_a_port(driver: Driver) {
     let test = "gateway::what_is_left_when_it_is_killed_or_loses_a_port";
     let folder = Scratch::new();
     let Some(mut server) = start(driver, test, &folder, "", &["--metrics", "127.0.0.1:0"]) else { return };
-    let mut traffic = stations(&server, TRAFFIC);
-    let mut lines = BufReader::new(traffic.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    let traffic = Traffic::begin(&server, &folder);
     run(&server, "ip link delete va2");
     until("it is said", || server.words().contains("[CL-0026] interface va2 is gone"));
-    assert_eq!(lines.next().unwrap().unwrap(), "6400", "what does not go by that port is not touched");
-    assert_eq!(ended(traffic), "");
+    // What does not go by that port is not touched.
+    traffic.end();
     // Another process keeps the namespace.
     let mut keeper = in_network_of(server.pid(), || Command::new("sleep").arg("1000").spawn().unwrap());
     let left = |pid: u32| in_network_of(pid, || output(Command::new("sh").args(["-c", LEFT])).stdout);

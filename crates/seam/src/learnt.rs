@@ -13,11 +13,15 @@ pub struct LinkSide {
     pub tags: [Option<VlanTag>; 2],
     /// To which station of the link.
     pub destination: [u8; 6],
+    /// Packets that open connections (TCP with SYN) are not the fast path's: a lane lowers what they say of the longest segment.
+    pub hands_over_opening: bool,
 }
 
-/// How whole packets from one address to another go on, where that depends on nothing but these two and the interface that they come by. Who tells it answers for
-/// this: routes, neighbours, the reverse path and martians have been looked at; no translation of addresses, and no choice among several routers, has to do with them.
-/// Rules are not part of it: they are asked for each packet.
+/// How whole packets go on, in two halves that hold each for itself. Packets from the source may come as `comes` says, wherever they go. Packets to the destination leave as
+/// `leaves` says, wherever they come from. So a packet between two addresses needs no lane once both halves are known, be it of different ways.
+///
+/// The lane that tells it answers for this: routes, neighbours, the reverse path and martians have been looked at; no translation of addresses, and no choice among several routers, has to do
+/// with the halves. Rules are not part of it: they are asked for each packet. Nor is that the two addresses differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearntWay {
     /// From where.
@@ -34,8 +38,6 @@ pub struct LearntWay {
     pub device: u32,
     /// Bytes of the longest packet that leaves uncut, from the IP header on.
     pub mtu: u16,
-    /// Packets that open connections (TCP with SYN) are not the fast path's: a lane lowers what they say of the longest segment.
-    pub hands_over_opening: bool,
     /// Until when it holds, in nanoseconds of the driver's clock. Then a packet comes to the lane again, which looks whether the neighbour is there.
     pub until: u64,
 }

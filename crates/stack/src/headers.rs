@@ -87,6 +87,7 @@ impl Looker<'_> {
             Network::V6(view, _) => view.bytes().len(),
         };
         let Some(ip) = Ip::of(walk, is_good) else { return Found::Not(Drop::Malformed) };
+        let ip = Ip { is_own_word: self.is_own_word, ..ip };
         let at = walk.network_at;
         match self.is_for_us(&ip, is_advertisement(walk)) || self.is_relayed(&ip, walk) {
             true => Found::Ip { ip, at, length },

@@ -38,6 +38,8 @@ pub(crate) struct Ip {
     pub passes: bool,
     /// Another lane has brought it, because the external port that it is for is this one's. Rules have seen it there.
     pub is_brought: bool,
+    /// The stack itself has sent it, to an address of its own.
+    pub is_own_word: bool,
 }
 
 impl Ip {
@@ -52,8 +54,21 @@ impl Ip {
         let (head, is_part) = (walk.transport_at - walk.network_at, matches!(walk.transport, UpperLayer::Part(..)));
         let is_only_one = matches!(&walk.network, Network::V6(_, chain) if chain.fragment.is_some());
         let (length, was_cut) = (bytes.len() + missing, is_part || is_only_one);
-        let (tunnels, passes, is_brought) = (0, false, false);
-        Some(Self { source, destination, protocol, head, length, is_part, was_cut, is_good, tunnels, passes, is_brought })
+        let no = false;
+        Some(Self {
+            source,
+            destination,
+            protocol,
+            head,
+            length,
+            is_part,
+            was_cut,
+            is_good,
+            tunnels: 0,
+            passes: no,
+            is_brought: no,
+            is_own_word: no,
+        })
     }
 
     /// Of a datagram that was put together, whose first frame begins with its header.

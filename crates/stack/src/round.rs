@@ -225,7 +225,7 @@ impl<'a> Round<'a> {
         }
         let (first, mut rest) = (std::mem::take(&mut packet.first), std::mem::take(&mut packet.rest));
         for part in std::iter::once(first).chain(rest.drain(..)).filter(|part| !part.is_empty()) {
-            match self.fragments.take(part, arrived) {
+            match self.fragments.take(interface, part, arrived) {
                 Taken::Held => {}
                 Taken::Whole(datagram) => self.whole(&datagram, interface, &ip),
                 Taken::Refused(reason, fragment) => errors::no_such_fragment(&mut self.out, reason, &fragment, &ip),
@@ -252,9 +252,9 @@ impl<'a> Round<'a> {
     /// Opens a tunnel: the packet within goes on by its own flow.
     fn open(&mut self, tunnel: Tunnel, packet: Packet, ip: &Ip) {
         let (interface, arrived) = (packet.interface, packet.arrived);
-        let Self { out, tunnels, spare, is_own_word, .. } = self;
+        let Self { out, tunnels, spare, .. } = self;
         let (interfaces, trunks, routes) = (&*out.interfaces, &*out.trunks, &*out.routes);
-        let looker = Looker { at: interface, interfaces, trunks, routes, is_own_word: *is_own_word, is_in_tunnel: true };
+        let looker = Looker { at: interface, interfaces, trunks, routes, is_own_word: ip.is_own_word, is_in_tunnel: true };
         let inner = opening::open(tunnels, tunnel, (packet, ip), looker, spare);
         let counts = &mut self.out.tally.tunnels[tunnel as usize];
         match inner {
@@ -311,9 +311,9 @@ impl<'a> Round<'a> {
         if ip.passes {
             self.placing.note_run(&packet, self.fragments.have_come());
         }
-        let Self { out, forwarding, translation, placing, sockets, is_own_word, .. } = self;
-        let (translation, is_own_word) = (translation.as_deref_mut(), *is_own_word);
-        let next = Passing { out, own: forwarding, translation, placing, sockets, is_own_word }.come(&mut packet, &ip);
+        let Self { out, forwarding, translation, placing, sockets, .. } = self;
+        let translation = translation.as_deref_mut();
+        let next = Passing { out, own: forwarding, translation, placing, sockets }.come(&mut packet, &ip);
         match next {
             Ok(Next::Left) => self.spare.put(packet),
             Ok(Next::Ours) => self.transport(packet, ip),
@@ -377,6 +377,8 @@ impl<'a> Round<'a> {
         }
         if let Some(lane) = self.ports.lane_of(to.port()) {
             self.out.tally.strays += 1;
+            // A gateway's lane that has brought it here has found that it is ours: nobody looks at that again.
+            packet.ip = packet.ip.map(|ip| Ip { is_brought: false, ..ip });
             return self.placing.leave(Leaving { to: lane, number: None, packet });
         }
         let ip = packet.ip.unwrap_or(ip);

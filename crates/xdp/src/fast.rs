@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! lane:    forwards the first packet of a way -> tells it: LearntWay --Learner--> map of ways
-//! program: headers --way of (port, queue, tags, source, destination)--> rules in --> rules out --> one hop less, tags, addresses --> devmap
-//!          no way, or not understood --> the queue's socket, uncounted              rules drop it --> dropped, counted
+//! program: headers --(port, queue, tags, source): may come--> --(port, queue, destination): leaves so--> rules in --> rules out --> one hop less, tags, addresses --> devmap
+//!          one half unknown, or not understood --> the queue's socket, uncounted              rules drop it --> dropped, counted
 //! ```
 //!
 //! **The program decides nothing that a lane has not decided.** It has no routes and no neighbours. A lane tells it ways, each for a few seconds: then one of their packets
@@ -20,7 +20,7 @@
 //! the way is learnt under overload, which waits for 5 ms at the most; when a packet needs the lane for what it is (options, fragments, a checksum that was left out); and a
 //! neighbour's link when the port that they leave by takes no more at once.
 //!
-//! **A flood** of senders that nobody asked for learns ways that nobody looks up. These give way first. A lane tells 16 ways in 0.2 ms at the most.
+//! **A flood** of senders that nobody asked for learns halves that nobody looks up. These give way first. A lane tells 32 halves in 0.2 ms at the most.
 //!
 //! What stands in the way of a set: tables, lines, states and refusals, which are lanes'; more than 32,000 instructions (each node of the tree is written twice), and 1,357
 //! rules. What never goes the fast path: packets longer than a frame, those for us, and what is translated.
@@ -48,6 +48,7 @@ pub use unfit::Unfit;
 
 pub(crate) use carrier::Carrier;
 pub(crate) use learner::Learner;
+pub(crate) use maps::call::ADJUST_HEAD;
 pub(crate) use program::FastPart;
 
 use crate::errors::Error;
@@ -64,10 +65,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use taking::{Looker, Taking};
 use tree::Fitting;
+use ways::Half;
 
 /// Interfaces of the rules that have traffic, which have numbers from 1 on: as many as a port can have VLANs, and nobody's 0.
 const INTERFACES_MAX: usize = 1 + (1 << 12);
-/// Ways at the most, of IPv4 and of IPv6: 8 MiB and 5 MiB.
+/// Sources at the most, and as many destinations, of IPv4 and of IPv6: 15 MiB and 8 MiB.
 const WAYS_MAX: [usize; 2] = [1 << 16, 1 << 15];
 /// What was forwarded, and dropped by rules, in programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +112,8 @@ type Ends = [OnceLock<End>; FAST_PORTS_MAX];
 #[derive(Debug)]
 pub struct FastPath {
     control: Mutex<Control>,
-    ways: [Hash; 2],
+    /// Of sources and of destinations, each of IPv4 and of IPv6.
+    ways: [[Hash; 2]; 2],
     generation: Arc<Generation>,
     devices: Map,
     traffic: Map,
@@ -127,10 +130,14 @@ impl FastPath {
     /// # Errors
     /// [`Error::Program`] without CAP_BPF, and others of the system's.
     pub fn new() -> Result<Arc<Self>, Error> {
-        let way = |family: usize, name| {
-            let sizes = (ways::KEY_BYTES[family], ways::VALUE_BYTES);
+        let halves = |half: Half, family: usize, name| {
+            let sizes = (ways::KEY_BYTES[family], ways::VALUE_BYTES[half as usize]);
             Hash::new(HashKind::Recent, sizes, WAYS_MAX[family], name)
         };
+        let ways = [
+            [halves(Half::Source, 0, "corelane_from4")?, halves(Half::Source, 1, "corelane_from6")?],
+            [halves(Half::Destination, 0, "corelane_to4")?, halves(Half::Destination, 1, "corelane_to6")?],
+        ];
         let devices = Map::new(MapKind::Devices, size_of::<u32>(), FAST_PORTS_MAX, "corelane_ports")?;
         let id = devices.id().map_err(|fault| Error::of("BPF_OBJ_GET_INFO_BY_FD", fault.number, ""))?;
         let generation = Arc::new(Generation::new("corelane_gen")?);
@@ -141,7 +148,7 @@ impl FastPath {
         let looker = Looker::begin(move || look(&seen.0, &seen.1, &seen.2))?;
         Ok(Arc::new(Self {
             control: Mutex::new(Control { counters: Counters::new()?, carriers: Vec::new() }),
-            ways: [way(0, "corelane_ways4")?, way(1, "corelane_ways6")?],
+            ways,
             generation,
             devices,
             traffic: Map::new(MapKind::PerCpuArray, traffic::VALUE_BYTES, INTERFACES_MAX, "corelane_went")?,
@@ -217,16 +224,11 @@ impl FastPath {
     fn maps<'a>(&'a self, control: &'a Control) -> Maps<'a> {
         Maps {
             counters: control.counters.map(),
-            ways: self.ways.each_ref().map(AsFd::as_fd),
+            ways: self.ways.each_ref().map(|half| half.each_ref().map(AsFd::as_fd)),
             generation: self.generation.map(),
             devices: self.devices.as_fd(),
             traffic: self.traffic.as_fd(),
         }
-    }
-
-    /// Has lanes judge all packets from now on, by whatever rules they have.
-    pub fn stop(&self) {
-        self.withdraw(&self.control());
     }
 
     fn withdraw(&self, control: &Control) {

@@ -4,12 +4,13 @@
 //! [`Ours::Addresses`] we answer ARP, neighbour discovery and ICMP for those addresses, and the kernel never hears of them; one that it has itself
 //! is refused. With [`Ours::Ports`] the address is the kernel's, who goes on answering all three, and we have UDP to these ports alone; a
 //! fragment of such a packet, which has no port to go by, is the kernel's. With these two, packets with VLAN tags are the kernel's: those with a tag in their bytes, and those
-//! whose tag the card has taken out, where its driver tells (`card`). With [`Ours::All`] we have the first of them, for we may have VLANs of our own, and the kernel the second. Where it does not, nobody can tell such a packet from one without a tag, so have
-//! the card leave tags in (`ethtool -K INTERFACE rxvlan off`; of veth, `txvlan off` at the other end).
+//! whose tag the card has taken out, where its driver tells (`card`). With [`Ours::All`] we have both, for we may have VLANs of our own: a tag that was taken out is put back first, so
+//! that all behind see it where the sender had it. Where the driver does not tell, nobody can tell such a packet from one without a tag, so have the card leave tags in
+//! (`ethtool -K INTERFACE rxvlan off`; of veth, `txvlan off` at the other end).
 
 use crate::card::{Functions, MARK, NOTE_BYTES};
 use crate::errors::Error;
-use crate::fast::{FastPart, Unfit};
+use crate::fast::{ADJUST_HEAD, FastPart, Unfit};
 use crate::layout::{ARP, ICMPV6, IPV4, IPV6, NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, UDP, at};
 use crate::link;
 use corelane_os::errno;
@@ -64,6 +65,8 @@ impl Ours {
 const MAP_LOOKUP: i32 = 1;
 const REDIRECT_MAP: i32 = 51;
 const ADJUST_META: i32 = 54;
+/// Bytes of a VLAN tag.
+const TAG_BYTES: i32 = 4;
 /// `XDP_PASS`.
 const PASS: i32 = 2;
 const CONTEXT: Register = R6;
@@ -95,7 +98,7 @@ pub struct Parts<'a> {
 }
 
 /// The program: what is ours goes the fast path, or to the socket that the map has for the packet's queue, or to the kernel if there is none; with a card's functions,
-/// the kernel gets what has a tag beside its bytes, and the socket what is known of a packet.
+/// a tag beside the bytes is known, and the socket gets what is known of a packet.
 ///
 /// # Errors
 /// The fast path has too many instructions.
@@ -118,7 +121,11 @@ pub fn program(ours: &Ours, parts: &Parts<'_>) -> Result<Vec<Instruction>, Unfit
     }
     let Writer { mut a, .. } = writer;
     a.place(take);
-    functions.into_iter().for_each(|functions| ask_for_tag(&mut a, functions, pass));
+    match (functions, ours) {
+        (Some(functions), Ours::All) => put_tag_back(&mut a, functions, pass),
+        (Some(functions), _) => ask(&mut a, functions.vlan_tag, When::Equal, pass),
+        (None, _) => {}
+    }
     if let Some(fast) = fast {
         fast.write(&mut a, lane)?;
     }
@@ -169,9 +176,30 @@ fn ask(a: &mut Assembler, function: u32, when: When, label: Label) {
     a.branch(when, R0, 0, label);
 }
 
-/// Leaves a packet that has a tag beside its bytes to the kernel.
-fn ask_for_tag(a: &mut Assembler, functions: &Functions, pass: Label) {
-    ask(a, functions.vlan_tag, When::Equal, pass);
+/// Puts a tag that is beside the bytes back into them. Where there is no room in front, the kernel has the packet.
+fn put_tag_back(a: &mut Assembler, functions: &Functions, pass: Label) {
+    let without = a.label();
+    ask(a, functions.vlan_tag, When::NotEqual, without);
+    a.load(Width::Two, R7, R10, FIRST);
+    a.load(Width::Two, R8, R10, SECOND);
+    a.to_big_endian_16(R8);
+    a.alu(Alu::Move, R1, CONTEXT);
+    a.alu(Alu::Move, R2, -TAG_BYTES);
+    a.call(ADJUST_HEAD);
+    a.branch(When::NotEqual, R0, 0, pass);
+    a.load(Width::Four, R2, CONTEXT, context::DATA);
+    a.load(Width::Four, R3, CONTEXT, context::DATA_END);
+    a.alu(Alu::Move, R4, R2);
+    a.alu(Alu::Add, R4, i32::from(at::NETWORK) + TAG_BYTES);
+    a.branch(When::Greater, R4, R3, pass);
+    // Both addresses of the link move to the front, and the tag is behind them.
+    a.load(Width::Eight, R4, R2, TAG_BYTES as i16);
+    a.load(Width::Four, R5, R2, TAG_BYTES as i16 + 8);
+    a.store(Width::Eight, R2, 0, R4);
+    a.store(Width::Four, R2, 8, R5);
+    a.store(Width::Two, R2, at::ETHER_TYPE, R7);
+    a.store(Width::Two, R2, at::ETHER_TYPE + 2, R8);
+    a.place(without);
 }
 
 /// Writes the packet's hash in front of it, if there is one of use and room for it.

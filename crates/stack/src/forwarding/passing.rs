@@ -43,8 +43,6 @@ pub(crate) struct Passing<'r, 'o> {
     pub translation: Option<&'r mut Translation>,
     pub placing: &'r Placing,
     pub sockets: &'r Sockets,
-    /// The stack itself has sent the packet.
-    pub is_own_word: bool,
 }
 
 /// How far a packet is.
@@ -73,14 +71,19 @@ impl Passing<'_, '_> {
         progress.facts = if is_judged { self.judge_in(packet, came)? } else { None };
         let verdict = self.translate_in(packet, &mut progress.ip)?;
         progress.is_translated = verdict == Verdict::Translated;
-        let is_checked = came.passes || came.is_brought || self.is_own_word;
+        let is_checked = came.passes || came.is_brought || came.is_own_word;
         if matches!(verdict, Verdict::Translated | Verdict::Elsewhere(_)) && !is_checked {
             self.check(packet, &progress)?;
         }
         match verdict {
             Verdict::Untouched if !came.passes => return Ok(Next::Ours),
             // An external address that is not our own is nobody else's: sent on, it would come back, and begin a session for a stranger.
-            Verdict::Untouched if self.is_external(came) => return Err(Drop::Translation),
+            Verdict::Untouched if self.is_external(came) => {
+                if self.is_from_inside(packet, came) {
+                    self.tell(packet, &progress, Wrong::Host);
+                }
+                return Err(Drop::Translation);
+            }
             Verdict::Untouched => {}
             Verdict::Translated => progress.ip.passes = true,
             // A socket of ours may have the port, too.
@@ -142,14 +145,20 @@ impl Passing<'_, '_> {
         if !change::finish_sum(packet, ip, self.out.leaves_sums(interface)) {
             return Err(Drop::Malformed);
         }
-        // Whether what comes from outside is for a socket is known when it is of no session; an inside host's begins one.
-        let from_inside = !(ip.is_brought || self.is_own_word || translation.is_outside(interface));
+        // Whether what comes from outside is for a socket is known when it is of no session; an inside host's may begin one.
+        let from_inside = self.is_from_inside(packet, ip);
         if from_inside && self.has_socket(packet, ip) {
             return Ok(Verdict::Untouched);
         }
         let Some(translation) = &mut self.translation else { return Ok(Verdict::Untouched) };
         let placing = self.placing;
         Ok(translation.come(self.out.now, packet, ip, from_inside, |flow| placing.lane_of(flow) == placing.lane()))
+    }
+
+    /// Whether an inside interface has brought a packet, and neither another lane nor the stack itself.
+    fn is_from_inside(&self, packet: &Packet, ip: &Ip) -> bool {
+        let is_outside = self.translation.as_ref().is_some_and(|translation| translation.is_outside(packet.interface));
+        !(ip.is_brought || ip.is_own_word || is_outside)
     }
 
     /// Whether a packet is for an address with which inside hosts appear.
@@ -191,12 +200,13 @@ impl Passing<'_, '_> {
             return Err(Drop::TooBig);
         }
         self.judge_out(packet, progress, way.interface)?;
-        let depends_on_more = is_drawn.get() || self.is_own_word || progress.is_translated || self.is_translated_by(ip, &way);
+        let is_as_it_came = !(ip.is_own_word || progress.came.is_brought || progress.is_translated);
+        let depends_on_more = is_drawn.get() || !is_as_it_came || self.is_translated_by(ip, &way);
         let ip = self.change_for(packet, progress, &way)?;
         let station = leave(self.out, packet, &ip, way, mtu)?;
         self.own.count(came_by, way.interface, length);
         if let Some(station) = station.filter(|_| !depends_on_more && ip.tunnels == 0) {
-            let clamps = [came_by, way.interface].map(|at| self.own.roles[at].mss).iter().any(|mss| *mss != MssClamp::Off);
+            let clamps = [came_by, way.interface].map(|at| self.own.roles[at].mss != MssClamp::Off);
             offload::tell(self.out, &ip, (came_by, &way), mtu, station, clamps);
         }
         Ok(())
@@ -212,7 +222,8 @@ impl Passing<'_, '_> {
     /// Whether the sender is one from whom packets may come by the interface. What another lane has brought from inside has our address by now.
     fn check_reverse(&self, packet: &Packet, progress: &Progress) -> Result<(), Drop> {
         let (from, reverse) = (progress.came.source, self.own.roles[packet.interface].reverse_path);
-        let is_any = reverse == ReversePath::Off || self.is_own_word || progress.came.is_brought && self.out.routes.is_own(from);
+        let is_any =
+            reverse == ReversePath::Off || progress.came.is_own_word || progress.came.is_brought && self.out.routes.is_own(from);
         match is_any || self.out.routes.is_expected(from, packet.interface, reverse == ReversePath::Strict) {
             true => Ok(()),
             false => Err(Drop::ReversePath),

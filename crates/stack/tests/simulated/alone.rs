@@ -289,7 +289,7 @@ pub fn put_together(frames: &[Vec<u8>]) -> Vec<u8> {
     for bytes in frames {
         let mut frame = memory.frame().unwrap();
         frame.append(&bytes[14..]);
-        match table.arrive(Instant::from_nanoseconds(0), frame, &mut pieces) {
+        match table.arrive(Instant::from_nanoseconds(0), 0, frame, &mut pieces) {
             Put::NoFragment(frame) => return frame.to_vec(),
             Put::Whole(_) => return pieces.iter().flat_map(|piece| piece.to_vec()).collect(),
             Put::Held => {}

@@ -36,7 +36,12 @@ fn a_port_is_told_how_packets_of_a_pair_go_on() {
         let station = gateway.hosts.iter().find(|host| host.addresses.contains(&ends.1)).unwrap().mac;
         let [near, far] = [from, to].map(|place| gateway.mac(PLACES[place].0).0);
         // Interface 0 has the frames without tags of the first port.
-        let side = |place, destination| LinkSide { interface: place as u16 + 2, tags: tags(place), destination };
+        let side = |place, destination| LinkSide {
+            interface: place as u16 + 2,
+            tags: tags(place),
+            destination,
+            hands_over_opening: false,
+        };
         let [LearntWay { until, .. }] = ways[..] else { panic!("{ways:?}") };
         let should = LearntWay {
             source: ends.0,
@@ -46,7 +51,6 @@ fn a_port_is_told_how_packets_of_a_pair_go_on() {
             leaves_from: far,
             device: gateway.devices[PLACES[to].0],
             mtu: [1500, NARROW as u16, 1496, 1500][to],
-            hands_over_opening: false,
             until,
         };
         assert_eq!(ways, [should]);
@@ -91,9 +95,10 @@ fn ways_that_depend_on_more_are_not_told() {
     let clamping = |at: usize| {
         let mut settings = routed(four());
         settings.interfaces[at].mss = MssClamp::To(1000);
-        told(&mut open(&settings), 0, inside)[0].hands_over_opening
+        let [way] = told(&mut open(&settings), 0, inside)[..] else { panic!("one way") };
+        [way.comes, way.leaves].map(|side| side.hands_over_opening)
     };
-    assert_eq!([1, 2, 3].map(clamping), [true, true, false], "of the interface that it comes by, or that it leaves by");
+    assert_eq!([1, 2, 3].map(clamping), [[true, false], [false, true], [false; 2]], "each side by its own interface");
 }
 
 #[test]

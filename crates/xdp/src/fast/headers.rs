@@ -1,11 +1,11 @@
-//! The headers of a packet, as a program reads them: what rules ask for becomes notes, and what its way is looked up by a key on the stack.
+//! The headers of a packet, as a program reads them: what rules ask for becomes notes, and what its way is looked up by are keys on the stack.
 //!
 //! Whole packets are read that a router passes on as they are: Ethernet with up to two tags, IPv4 without options and with a right sum, IPv6 without extension headers,
 //! and a hop left. All others are the lane's: fragments, headers that are cut short or wrong, other tags.
 
-use super::maps::{KEY, call};
+use super::maps::{KEYS, call};
 use super::notes::{self, CONTEXT, COUNTERS, LENGTH, NOW};
-use super::ways::{ONE_TAG, SERVICE_VLAN, TWO_TAGS, VLAN};
+use super::ways::{ONE_TAG, SERVICE_VLAN, TOWARDS, TWO_TAGS, VLAN};
 use crate::layout::{ICMPV6, IPV4, IPV6, UDP};
 use corelane_select::bpf::assembly::{Alu, Assembler, Label, Register, When, Width};
 use std::os::fd::BorrowedFd;
@@ -24,7 +24,7 @@ const LINK: i16 = 14;
 const NO_PORT: i32 = 1 << 16;
 const NONE: i32 = 1 << 8;
 
-/// Writes them: goes on behind with the whole key, or goes to `lane`.
+/// Writes them: goes on behind with whole keys, or goes to `lane`.
 pub struct Headers<'a> {
     pub a: &'a mut Assembler,
     /// Where packets go that the program does not understand.
@@ -38,10 +38,10 @@ pub struct Headers<'a> {
 impl Headers<'_> {
     /// Finds the notes and the time, and reads the packet.
     pub fn write(&mut self, counters: BorrowedFd<'_>) {
-        self.a.store(Width::Four, R10, KEY, 0);
+        self.a.store(Width::Four, R10, KEYS[0], 0);
         self.a.map(R1, counters);
         self.a.alu(Alu::Move, R2, R10);
-        self.a.alu(Alu::Add, R2, i32::from(KEY));
+        self.a.alu(Alu::Add, R2, i32::from(KEYS[0]));
         self.a.call(call::MAP_LOOKUP);
         self.a.branch(When::Equal, R0, 0, self.lane);
         self.a.alu(Alu::Move, R7, R0);
@@ -80,7 +80,7 @@ impl Headers<'_> {
         self.a.store(Width::Eight, COUNTERS, at, value);
     }
 
-    /// Walks over the tags: the type behind them is in R5 then as it stands there, and R2 so many bytes on. Begins the key.
+    /// Walks over the tags: the type behind them is in R5 then as it stands there, and R2 so many bytes on. Begins the keys.
     fn tags(&mut self) {
         let [one, two, done] = [(); 3].map(|()| self.a.label());
         self.reaches(LINK);
@@ -102,10 +102,11 @@ impl Headers<'_> {
         self.a.branch(When::NotEqual, R5, i32::from(VLAN.to_be()), self.lane);
         self.tag(0);
         self.a.place(done);
-        self.a.store(Width::Four, R10, KEY, R1);
+        self.a.store(Width::Four, R10, KEYS[0], R1);
+        self.a.store(Width::Four, R10, KEYS[1], TOWARDS.cast_signed());
         self.a.load(Width::Four, R1, CONTEXT, 16);
         self.a.alu(Alu::Or, R1, i32::from(self.place) << 16);
-        self.a.store(Width::Four, R10, KEY + 4, R1);
+        KEYS.iter().for_each(|key| self.a.store(Width::Four, R10, key + 4, R1));
     }
 
     /// Adds a tag's number to R1, and loads the type behind it.
@@ -135,16 +136,17 @@ impl Headers<'_> {
         self.sum_v4();
         self.a.store(Width::Eight, COUNTERS, notes::FAMILY, 0);
         self.a.wide(R0, 0xffff << 32);
-        for (at, from, key) in [(notes::SOURCE, 12, KEY + 8), (notes::DESTINATION, 16, KEY + 12)] {
+        for (at, from, key) in [(notes::SOURCE, 12, KEYS[0]), (notes::DESTINATION, 16, KEYS[1])] {
             self.a.store(Width::Eight, COUNTERS, at, 0);
             self.a.load(Width::Four, R4, R2, LINK + from);
-            self.a.store(Width::Four, R10, key, R4);
+            self.a.store(Width::Four, R10, key + 8, R4);
+            // The kernel's check knows of no family later, and sees a key of the other as well.
+            self.a.store(Width::Four, R10, key + 12, 0);
+            self.a.store(Width::Eight, R10, key + 16, 0);
             self.a.to_big_endian_32(R4);
             self.a.alu(Alu::Or, R4, R0);
             self.note(at + notes::LOW, R4);
         }
-        // The kernel's check knows of no family later, and sees a key of the other as well.
-        (16..40).step_by(8).for_each(|at| self.a.store(Width::Eight, R10, KEY + at, 0));
         self.a.load(Width::One, R0, R2, LINK + 9);
         self.note(notes::PROTOCOL, R0);
         self.a.alu(Alu::Move, R1, LENGTH);
@@ -191,10 +193,10 @@ impl Headers<'_> {
         self.a.alu(Alu::Add, LENGTH, 40);
         self.holds_packet();
         self.a.store(Width::Eight, COUNTERS, notes::FAMILY, 1);
-        for (at, from) in [(notes::SOURCE, 8), (notes::DESTINATION, 24)] {
+        for (at, from, key) in [(notes::SOURCE, 8, KEYS[0]), (notes::DESTINATION, 24, KEYS[1])] {
             for half in [0, notes::LOW] {
                 self.a.load(Width::Eight, R4, R2, LINK + from + half);
-                self.a.store(Width::Eight, R10, KEY + from + half, R4);
+                self.a.store(Width::Eight, R10, key + 8 + half, R4);
                 self.a.to_big_endian_64(R4);
                 self.note(at + half, R4);
             }

@@ -7,14 +7,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Ways that wait to be written, at the most.
-const WAITING_MAX: usize = 16;
-/// How long after it was told a way is written at the earliest, in nanoseconds: what the lane has sent until then has left.
+/// Halves of ways that wait to be written, at the most.
+const WAITING_MAX: usize = 32;
+/// How long after it was told a half is written at the earliest, in nanoseconds: what the lane has sent until then has left.
 const SETTLES: u64 = 200_000;
 /// And how long packets that wait for the lane keep it back at the most.
 const WAITS_MAX: u64 = 5_000_000;
-/// Ways of which it is known that they were written lately, and how long that counts.
-const LATELY: usize = 256;
+/// Halves of which it is known that they were written lately, and how long that counts.
+const LATELY: usize = 512;
 const LATELY_FOR: u64 = 1_000_000_000;
 
 /// The ways of one queue's lane.
@@ -55,10 +55,10 @@ impl Learner {
         if waiting.is_empty() || now < *since + if packets_wait { WAITS_MAX } else { SETTLES } {
             return;
         }
-        for Entry { key, value } in waiting.drain(..) {
+        for Entry { half, key, value } in waiting.drain(..) {
             let family = usize::from(key.len() == ways::KEY_BYTES[1]);
             // What cannot be written is told again.
-            if self.fast.ways[family].update(&key, &value).is_ok() {
+            if self.fast.ways[half as usize][family].update(&key, &value).is_ok() {
                 lately[ways::mixture(&key) as usize % LATELY] = (ways::named(&value), ways::until(&value).min(now + LATELY_FOR));
             }
         }
@@ -71,7 +71,7 @@ impl Learner {
         }
     }
 
-    fn entry(&self, now: u64, way: &LearntWay, generation: u32) -> Option<Entry> {
+    fn entries(&self, now: u64, way: &LearntWay, generation: u32) -> Option<[Entry; 2]> {
         let leaves_by = self.fast.place_of(way.device)?;
         let end = self.fast.ends[usize::from(leaves_by)].get()?;
         if !self.fast.takes(end, now) {
@@ -79,7 +79,7 @@ impl Learner {
         }
         let End { frame_bytes_max, .. } = end;
         let frame_bytes_max = frame_bytes_max.load(Ordering::Relaxed);
-        ways::entry(way, Beside { place: self.place, queue: self.queue, generation, leaves_by, frame_bytes_max })
+        ways::entries(way, Beside { place: self.place, queue: self.queue, generation, leaves_by, frame_bytes_max })
     }
 }
 
@@ -92,22 +92,21 @@ impl Offload for Learner {
         }
         let state = &mut *self.state.borrow_mut();
         // Under a flood most ways find it full, so that is seen before one is written out.
-        if state.waiting.len() == WAITING_MAX {
+        if state.waiting.len() + 2 > WAITING_MAX {
             return false;
         }
-        let Some(entry) = self.entry(now, way, generation) else { return false };
-        let (known, until) = state.lately[ways::mixture(&entry.key) as usize % LATELY];
-        // A packet that comes here all the same needs the lane for what it is.
-        if known == ways::named(&entry.value) && now < until {
-            return true;
-        }
-        if state.waiting.iter().any(|one| one.key == entry.key) {
-            return true;
-        }
+        let Some(entries) = self.entries(now, way, generation) else { return false };
         if state.waiting.is_empty() {
             state.since = now;
         }
-        state.waiting.push(entry);
+        for entry in entries {
+            let (known, until) = state.lately[ways::mixture(&entry.key) as usize % LATELY];
+            // A packet that comes here although both halves were written needs the lane for what it is.
+            let is_known = known == ways::named(&entry.value) && now < until;
+            if !is_known && state.waiting.iter().all(|one| one.key != entry.key) {
+                state.waiting.push(entry);
+            }
+        }
         true
     }
 

@@ -8,8 +8,8 @@ pub const FAST_PORTS_MAX: usize = 64;
 pub const INSTRUCTIONS_MAX: usize = 32_000;
 /// Own addresses at the most: they are compared one by one.
 pub const OWN_MAX: usize = 64;
-/// Where a key stands on a program's stack.
-pub const KEY: i16 = -40;
+/// Where the keys of a source and of a destination stand on a program's stack.
+pub const KEYS: [i16; 2] = [-48, -24];
 
 /// Functions of the kernel (bpf-helpers(7)).
 pub mod call {
@@ -23,7 +23,8 @@ pub mod call {
 #[derive(Clone, Copy, Debug)]
 pub struct Maps<'a> {
     pub counters: BorrowedFd<'a>,
-    pub ways: [BorrowedFd<'a>; 2],
+    /// Of sources and of destinations, each of IPv4 and of IPv6.
+    pub ways: [[BorrowedFd<'a>; 2]; 2],
     pub generation: BorrowedFd<'a>,
     pub devices: BorrowedFd<'a>,
     pub traffic: BorrowedFd<'a>,

@@ -1,16 +1,16 @@
 //! A packet's passage: its way is looked up, and then it leaves by that.
 
-use super::maps::{KEY, Maps, call};
+use super::maps::{KEYS, Maps, call};
 use super::notes::{self, CONTEXT, COUNTERS, LENGTH, NOW};
-use super::ways::{KEY_BYTES, MIXER, at};
+use super::ways::{Half, KEY_BYTES, MIXER, at};
 use crate::layout::{IPV4, IPV6};
 use corelane_select::bpf::assembly::{Alu, Assembler, Label, Register, When, Width};
 
 use Register::{R0, R1, R2, R3, R4, R5, R10};
 
-/// Where the mixture of the key stands, and a number by which traffic is looked up.
-const MIXTURE: i16 = KEY - 8;
-const NUMBER: i16 = KEY - 16;
+/// Where the mixture of a key stands, and a number by which traffic is looked up.
+const MIXTURE: i16 = KEYS[0] - 8;
+const NUMBER: i16 = KEYS[0] - 16;
 /// TCP's SYN among its flags.
 const SYN: i32 = 2;
 /// Of a packet that is not TCP, or has no flags.
@@ -30,24 +30,53 @@ pub mod traffic {
     pub const VALUE_BYTES: usize = 40;
 }
 
-/// Looks the packet's way up by the key, and notes it. Goes to `lane` where there is none for this packet; from there on none does.
+/// Looks both halves of the packet's way up, and notes them. Goes to `lane` where there is none for this packet; from there on none does.
 pub fn find(a: &mut Assembler, maps: &Maps, lane: Label) {
+    differ(a, lane);
+    look_up(a, maps, Half::Source, lane);
+    station(a, lane);
+    note(a, &[], notes::RECEIVE, lane);
+    look_up(a, maps, Half::Destination, lane);
+    a.load(Width::Two, R1, R0, at::MTU);
+    a.branch(When::Greater, LENGTH, R1, lane);
+    a.load(Width::One, R1, R0, at::TAG_BYTES);
+    a.store(Width::Eight, COUNTERS, notes::TAGS_OUT, R1);
+    note(a, &[0, 8, 16], notes::TRANSMIT, lane);
+    fit_tags(a, lane);
+}
+
+/// Leaves a packet from an address to itself ("land") to the lane.
+fn differ(a: &mut Assembler, lane: Label) {
+    let passes = a.label();
+    for half in [8, 16] {
+        a.load(Width::Eight, R1, R10, KEYS[0] + half);
+        a.load(Width::Eight, R2, R10, KEYS[1] + half);
+        a.branch(When::NotEqual, R1, R2, passes);
+    }
+    a.jump(lane);
+    a.place(passes);
+}
+
+/// Looks up one half: it is in R0 then, and holds.
+fn look_up(a: &mut Assembler, maps: &Maps, half: Half, lane: Label) {
     let [v6, found] = [(); 2].map(|()| a.label());
+    let key = KEYS[half as usize];
     a.wide(R4, MIXER);
-    a.load(Width::Eight, R1, COUNTERS, notes::FAMILY);
-    a.branch(When::NotEqual, R1, 0, v6);
+    a.load(Width::Eight, R2, COUNTERS, notes::FAMILY);
+    a.load(Width::Eight, R1, R10, key);
+    a.branch(When::NotEqual, R2, 0, v6);
     for (label, family) in [(None, 0), (Some(v6), 1)] {
         label.into_iter().for_each(|label| a.place(label));
-        a.load(Width::Eight, R1, R10, KEY);
         for word in (8..KEY_BYTES[family] as i16).step_by(8) {
+            let width = if word as usize + 8 > KEY_BYTES[family] { Width::Four } else { Width::Eight };
             a.alu(Alu::Multiply, R1, R4);
-            a.load(Width::Eight, R5, R10, KEY + word);
+            a.load(width, R5, R10, key + word);
             a.alu(Alu::Add, R1, R5);
         }
         a.store(Width::Eight, R10, MIXTURE, R1);
-        a.map(R1, maps.ways[family]);
+        a.map(R1, maps.ways[half as usize][family]);
         a.alu(Alu::Move, R2, R10);
-        a.alu(Alu::Add, R2, i32::from(KEY));
+        a.alu(Alu::Add, R2, i32::from(key));
         a.call(call::MAP_LOOKUP);
         a.jump(found);
     }
@@ -59,15 +88,10 @@ pub fn find(a: &mut Assembler, maps: &Maps, lane: Label) {
     a.load(Width::Four, R2, R2, 0);
     a.load(Width::Four, R3, R0, at::GENERATION);
     a.branch(When::NotEqual, R2, R3, lane);
-    a.load(Width::Two, R1, R0, at::MTU);
-    a.branch(When::Greater, LENGTH, R1, lane);
     opening(a, lane);
-    station(a, lane);
-    note(a, lane);
-    fit_tags(a, lane);
 }
 
-/// Leaves packets that open connections to the lane, if the way says so.
+/// Leaves packets that open connections to the lane, if the half says so.
 fn opening(a: &mut Assembler, lane: Label) {
     let passes = a.label();
     a.load(Width::One, R1, R0, at::OPENING);
@@ -93,15 +117,11 @@ fn station(a: &mut Assembler, lane: Label) {
     }
 }
 
-/// Notes what a way says, and then looks whether it is still this packet's.
-fn note(a: &mut Assembler, lane: Label) {
-    for (to, from) in [(notes::RECEIVE, at::COMES_BY), (notes::TRANSMIT, at::LEAVES_BY)] {
-        a.load(Width::Two, R1, R0, from);
-        a.store(Width::Eight, COUNTERS, to, R1);
-    }
-    a.load(Width::One, R1, R0, at::TAG_BYTES);
-    a.store(Width::Eight, COUNTERS, notes::TAGS_OUT, R1);
-    for word in [0, 8, 16] {
+/// Notes the interface of a half, and these words from the header of the link on. Then it looks whether the half is still this packet's.
+fn note(a: &mut Assembler, words: &[i16], interface: i16, lane: Label) {
+    a.load(Width::Two, R1, R0, at::INTERFACE);
+    a.store(Width::Eight, COUNTERS, interface, R1);
+    for word in words {
         a.load(Width::Eight, R1, R0, at::HEAD + word);
         a.store(Width::Eight, COUNTERS, notes::WAY + word, R1);
     }

@@ -8,7 +8,7 @@ mod swaps;
 
 use super::program::FastPart;
 use super::tree::{Fitting, fit};
-use super::ways::{self, Beside};
+use super::ways::{self, Beside, Entry};
 use super::{FastPath, Unfit};
 use crate::ours::{self, Ours, Parts};
 use corelane_rules::{Count, RuleId, RuleSet};
@@ -79,19 +79,25 @@ fn way((source, destination): (IpAddr, IpAddr), comes: u16, leaves: u16) -> Lear
     LearntWay {
         source,
         destination,
-        comes: LinkSide { interface: comes, tags: tags(comes), destination: STATION },
-        leaves: LinkSide { interface: leaves, tags: tags(leaves), destination: NEXT },
+        comes: LinkSide { interface: comes, tags: tags(comes), destination: STATION, hands_over_opening: false },
+        leaves: LinkSide { interface: leaves, tags: tags(leaves), destination: NEXT, hands_over_opening: false },
         leaves_from: FROM,
         device: 1,
         mtu: 1500,
-        hands_over_opening: false,
         until: u64::MAX,
     }
 }
 
 /// Teaches the way by a port at place 0 with one queue.
 fn learn(fast: &FastPath, way: &LearntWay) {
+    entries(fast, way).iter().for_each(|entry| enter(fast, entry));
+}
+
+fn entries(fast: &FastPath, way: &LearntWay) -> [Entry; 2] {
     let beside = Beside { place: 0, queue: 0, generation: fast.generation.get(), leaves_by: 0, frame_bytes_max: 1514 };
-    let entry = ways::entry(way, beside).unwrap();
-    fast.ways[usize::from(way.source.is_ipv6())].update(&entry.key, &entry.value).unwrap();
+    ways::entries(way, beside).unwrap()
+}
+
+fn enter(fast: &FastPath, Entry { half, key, value }: &Entry) {
+    fast.ways[*half as usize][usize::from(key.len() == ways::KEY_BYTES[1])].update(key, value).unwrap();
 }

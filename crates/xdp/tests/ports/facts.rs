@@ -73,6 +73,35 @@ fn packets_of_a_vlan_are_the_kernels() {
     });
 }
 
+/// With all that comes being ours, such a tag is put back where the sender had it: so a card that takes tags out has VLANs of ours as well.
+#[test]
+fn a_tag_that_was_taken_out_is_put_back() {
+    const NAME: &str = "facts::a_tag_that_was_taken_out_is_put_back";
+    on_network(NAME, || {
+        wire(1);
+        let queue = afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
+        if !queue.tells_tags() {
+            return skip(NAME, "this kernel or veth tells no program of tags (Linux 6.8)");
+        }
+        let memory = memory();
+        let (mut near, mut far) = (Node::new(queue.port(memory.clone(), 128).unwrap(), memory), far());
+        let sent = datagram(OURS, 7, b"of a VLAN");
+        for control in [5, 0x6fff] {
+            let tagging = tag_what_leaves("far", control);
+            far.send(std::slice::from_ref(&sent)).unwrap();
+            drop(tagging);
+            far.send(std::slice::from_ref(&sent)).unwrap();
+            let tag = [[0x81, 0], (control as u16).to_be_bytes()].concat();
+            let tagged = [&sent[..12], &tag[..], &sent[12..]].concat();
+            // What else comes are the kernel's own words.
+            let ours: Vec<_> = ends_with(&mut near, b"of a VLAN", 2).iter().map(|frame| frame.to_vec()).collect();
+            assert_eq!(ours, [tagged, sent.clone()]);
+        }
+        near.close();
+        far.close();
+    });
+}
+
 /// Where the kernel runs the program, it tells it of no tag: that is said, with what mends it.
 #[test]
 fn an_interface_that_hides_tags_is_noted() {

@@ -248,32 +248,41 @@ fn what_a_lane_has_forwarded_goes_without_it() {
             pings.send_to(&request(number), (FAR[1], 0)).unwrap();
             let (reply, from) = hear(stack, &pings);
             assert_eq!((from, reply[8], reply[20], reply[27]), (FAR[1].into(), 63, 0, number), "through one router");
-            // Ways come into force when nothing waits.
+            // Ways come into force when nothing waits, however late the last look is.
             let end = stack.now() + 1_000_000;
             while stack.now() < end {
                 stack.collect(Wait::Until(end), 64, &mut Vec::new());
             }
+            stack.collect(Wait::No, 64, &mut Vec::new());
+            stack.counts().forwarded
         };
-        ping(&mut stack, 1);
-        let by_lane = stack.counts().forwarded;
+        let mut pings = 1..=200_u8;
+        let mut by_lane = ping(&mut stack, pings.next().unwrap());
         assert_eq!(by_lane, 2, "there and back");
-        (2..=20).for_each(|number| ping(&mut stack, number));
-        let by_lane_then = stack.counts().forwarded;
-        assert!(by_lane_then <= 4, "the lane forwarded {by_lane_then}");
+        // The far ends are looked at once more before something is told to leave there.
+        let is_without = |number: u8| {
+            let before = std::mem::replace(&mut by_lane, ping(&mut stack, number));
+            fast.refusing().is_empty() && before == by_lane
+        };
+        assert!(pings.any(is_without), "the lane forwards all of them");
+        // Each direction's halves hold for seconds, and each has at most one packet come to the lane then.
+        let (began, last) = (stack.now(), pings.start() + 20);
+        let by_lane_then = (*pings.start()..last).map(|number| ping(&mut stack, number)).last().unwrap();
+        let renewed = 4 * (1 + (stack.now() - began) / 4_000_000_000);
+        assert!(by_lane_then <= by_lane + renewed, "the lane forwarded {by_lane}, then {by_lane_then}");
         let traffic = [1, 2].map(|interface| fast.traffic(corelane_rules::Interface(interface)).unwrap());
         let sum: u64 = traffic.iter().map(|one| one.packets_in).sum();
-        assert_eq!(sum + by_lane_then, 40, "{traffic:?}");
+        assert_eq!(sum + by_lane_then, 2 * u64::from(last - 1), "{traffic:?}");
         let [first, second] = traffic;
         for (from, to) in [(&first, &second), (&second, &first)] {
             assert_eq!((from.packets_in, from.bytes_in), (to.packets_out, to.bytes_out), "{traffic:?}");
-            assert!(from.bytes_in == 32 * from.packets_in && from.packets_in >= 18, "{traffic:?}");
+            assert!(from.bytes_in == 32 * from.packets_in && from.packets_in > 0, "{traffic:?}");
         }
         // A route that is added ends all ways.
         let added = stack
             .add_route(&Route { destination: [198, 51, 100, 0].into(), bits: 24, router: FAR[1].into(), interface: None })
             .unwrap();
         assert!(added);
-        ping(&mut stack, 21);
-        assert_eq!(stack.counts().forwarded, by_lane_then + 2);
+        assert_eq!(ping(&mut stack, last), by_lane_then + 2);
     });
 }

@@ -104,6 +104,15 @@ impl Node {
         self.driver.collect(wait, 64, &mut self.completions);
     }
 
+    /// Collects for a millisecond, and once behind it, however late that is: what was learnt in front of it is in force then.
+    pub fn settle(&mut self) {
+        let end = self.driver.now() + 1_000_000;
+        while self.driver.now() < end {
+            self.collect(1_000_000);
+        }
+        self.collect(0);
+    }
+
     pub fn receive(&mut self) -> Handle {
         self.push(FrameOp::Receive { port: self.port, at_most: 64, into: Vec::new() })
     }

@@ -2,7 +2,8 @@
 
 use super::super::{FastPath, FastTraffic};
 use super::drawn::{OWN, packet, rules};
-use super::{DENY, LANE, SENT, counted, fast, learn, may, program, way};
+use super::{DENY, LANE, SENT, counted, enter, entries, fast, may, program, way};
+use crate::fast::ways::Entry;
 use corelane_rules::{Decision, Direction, Execution, Facts, Interface, Records, RuleSet};
 use corelane_seam::Random;
 use std::collections::BTreeMap;
@@ -40,17 +41,22 @@ fn a_program_judges_and_counts_as_lanes_do() {
             unfit += 1;
             continue;
         };
-        let (mut records, mut ways) = (Records::default(), BTreeMap::new());
+        let mut records = Records::default();
+        let (mut sources, mut destinations) = (BTreeMap::new(), BTreeMap::new());
         let mut traffic = traffic_of(&fast);
         fast.zero(&flat.rules().map(|(id, ..)| id).collect::<Vec<_>>()).unwrap();
         for _ in 0..PACKETS {
             let (mut facts, frame) = packet(&mut random);
             let pair = (IpAddr::from(facts.source), IpAddr::from(facts.destination));
-            let known = ways.entry((facts.receive, pair)).or_insert_with(|| {
-                let known = (random.below(4) > 0).then_some(facts.transmit);
-                known.into_iter().for_each(|leaves| learn(&fast, &way(pair, facts.receive.0, leaves.0)));
-                known
-            });
+            let [source, destination] = entries(&fast, &way(pair, facts.receive.0, facts.transmit.0));
+            let mut draw = |half: &Entry| {
+                let is_known = random.below(8) > 0;
+                is_known.then(|| enter(&fast, half));
+                is_known
+            };
+            let may_come = *sources.entry((facts.receive, pair.0)).or_insert_with(|| draw(&source));
+            let leaves = *destinations.entry(pair.1).or_insert_with(|| draw(&destination).then_some(facts.transmit));
+            let known = leaves.filter(|_| may_come && pair.0 != pair.1);
             facts.transmit = known.unwrap_or(Interface::NONE);
             let should = if known.is_some() { expected(&flat, &facts, &mut records) } else { LANE };
             let answer = program.answer(&frame).unwrap();
@@ -66,18 +72,18 @@ fn a_program_judges_and_counts_as_lanes_do() {
                 _ => {}
             }
         }
-        for (id, number, rule) in flat.rules() {
-            let (should, got) = (records.count(id), counted(&fast, id));
-            assert_eq!(
-                (should.packets, should.bytes, should.packets > 0),
-                (got.packets, got.bytes, got.last > 0),
-                "{number} {rule}"
-            );
-        }
+        assert_counts(&fast, &flat, &records);
         assert_eq!(traffic_of(&fast), traffic);
     }
     println!("{ROUNDS} sets of {PACKETS} packets: {answers:?}, {unfit} sets unfit");
     assert!(unfit < ROUNDS / 20 && answers.len() == 3 && answers.values().all(|count| *count > ROUNDS * PACKETS / 10));
+}
+
+fn assert_counts(fast: &FastPath, flat: &RuleSet, records: &Records) {
+    for (id, number, rule) in flat.rules() {
+        let (should, got) = (records.count(id), counted(fast, id));
+        assert_eq!((should.packets, should.bytes, should.packets > 0), (got.packets, got.bytes, got.last > 0), "{number} {rule}");
+    }
 }
 
 /// By the numbers of interfaces.

@@ -1,8 +1,8 @@
 //! Which packets leave, and what they are like then.
 
 use super::drawn::{head, packet, seal};
-use super::{DENY, FROM, LANE, NEXT, SENT, STATION, fast, learn, may, program, tags, way};
-use crate::fast::ways::{self, Beside};
+use super::{DENY, FROM, LANE, NEXT, SENT, STATION, enter, entries, fast, learn, may, program, tags, way};
+use crate::fast::ways::{self, Beside, Entry};
 use corelane_rules::language::command;
 use corelane_rules::{Execution, Interface, Limits, RuleSet, Rules};
 use corelane_seam::{LearntWay, LinkSide, Random, VlanTag};
@@ -38,7 +38,11 @@ fn a_packet_leaves_as_a_router_sends_it() {
     let mut seen = std::collections::BTreeMap::new();
     for _ in 0..2_000 {
         let (facts, frame) = packet(&mut random);
-        let pair = (facts.source.into(), facts.destination.into());
+        let pair: (IpAddr, IpAddr) = (facts.source.into(), facts.destination.into());
+        if pair.0 == pair.1 {
+            assert_eq!(program.answer(&frame), Ok(LANE), "land");
+            continue;
+        }
         // Each time by the interface that was drawn.
         learn(&fast, &way(pair, facts.receive.0, facts.transmit.0));
         let (answer, left) = program.answer_and_change(&frame).unwrap();
@@ -105,7 +109,11 @@ fn what_a_program_does_not_understand_is_the_lanes_as_it_came() {
     let fast = fast();
     let program = program(&fast, &all_pass(), &[], false).unwrap();
     learn(&fast, &way(V4, 1, 1));
-    learn(&fast, &way(([1; 16].into(), [2; 16].into()), 1, 3));
+    let v6_pair: (IpAddr, IpAddr) = ([1; 16].into(), [2; 16].into());
+    learn(&fast, &way(v6_pair, 1, 3));
+    // There and back, so that a packet from an address to itself has both halves.
+    learn(&fast, &way((V4.1, V4.0), 1, 1));
+    learn(&fast, &way((v6_pair.1, v6_pair.0), 1, 3));
     assert_eq!((program.answer(&v4()), program.answer(&v6())), (Ok(SENT), Ok(SENT)));
     let before = fast.traffic(Interface(1)).unwrap();
     let tagged = |tags: &[u8]| [&v4()[..12], tags, &v4()[12..]].concat();
@@ -128,6 +136,8 @@ fn what_a_program_does_not_understand_is_the_lanes_as_it_came() {
         ("a wrong sum", wrong_sum),
         ("another source", with(&v4(), 29, 9)),
         ("another destination", with(&v4(), 33, 9)),
+        ("to its own source", with(&v4(), 33, 1)),
+        ("to its own source, IPv6", [&v6()[..38], &[1; 16], &v6()[54..]].concat()),
         ("ARP", with(&v4(), 13, 6)),
         ("IPv6 of another version", with(&v6(), 14, 0x40)),
         ("a fragment of IPv6", with(&v6(), 20, 44)),
@@ -172,38 +182,78 @@ fn a_way_holds_for_its_time_its_length_and_its_generation() {
     assert_eq!(answer(&|way| way.until = now + 60_000_000_000), SENT);
     assert_eq!(answer(&|way| way.mtu = 40), SENT);
     assert_eq!(answer(&|way| way.mtu = 39), LANE, "it is to be cut, or its sender told");
-    assert_eq!(answer(&|way| way.hands_over_opening = true), LANE);
-    let mut established = v4();
-    established[47] = 0x10;
-    assert_eq!(program.answer(&established), Ok(SENT));
+    let opens: [fn(&mut LearntWay); 2] = [|way| way.comes.hands_over_opening = true, |way| way.leaves.hands_over_opening = true];
+    for hand_over in opens {
+        assert_eq!(answer(&hand_over), LANE);
+        let mut established = v4();
+        established[47] = 0x10;
+        assert_eq!(program.answer(&established), Ok(SENT));
+    }
     assert_eq!(answer(&|_| ()), SENT);
     fast.unlearn();
     assert_eq!(program.answer(&v4()), Ok(LANE), "learnt before something changed");
-    assert_eq!(answer(&|_| ()), SENT);
-    // A way whose place another has got meanwhile.
-    let beside = Beside { place: 0, queue: 0, generation: fast.generation.get(), leaves_by: 0, frame_bytes_max: 1514 };
-    let mut entry = ways::entry(&way(V4, 1, 2), beside).unwrap();
-    entry.value[0] ^= 1;
-    fast.ways[0].update(&entry.key, &entry.value).unwrap();
-    assert_eq!(program.answer(&v4()), Ok(LANE));
+}
+
+/// Each half holds for itself: with one of them over, changed or another's, packets are the lane's.
+#[test]
+fn a_way_holds_as_long_as_both_halves() {
+    if !may("a_way_holds_as_long_as_both_halves") {
+        return;
+    }
+    let fast = fast();
+    let program = program(&fast, &all_pass(), &[], false).unwrap();
+    // A half that is over, of another generation, or in whose place there is another.
+    let changes: [fn(&mut Entry); 3] =
+        [|half| half.value[8..16].copy_from_slice(&1_u64.to_ne_bytes()), |half| half.value[16] ^= 1, |half| half.value[0] ^= 1];
+    for (frame, pair) in [(v4(), V4), (v6(), ([1; 16].into(), [2; 16].into()))] {
+        for half in 0..2 {
+            assert_eq!(program.answer(&frame), Ok(LANE), "one half is not known");
+            enter(&fast, &entries(&fast, &way(pair, 1, 2))[half]);
+        }
+        assert_eq!(program.answer(&frame), Ok(SENT));
+        for (half, change) in (0..6).map(|number| (number % 2, number / 2)) {
+            let halves = entries(&fast, &way(pair, 1, 2));
+            let mut changed = halves[half].clone();
+            changes[change](&mut changed);
+            enter(&fast, &changed);
+            assert_eq!(program.answer(&frame), Ok(LANE), "half {half}, change {change}");
+            enter(&fast, &halves[half]);
+            assert_eq!(program.answer(&frame), Ok(SENT));
+        }
+    }
+}
+
+/// A source of one way and a destination of another are one: it comes as the one, and leaves as the other.
+#[test]
+fn halves_of_different_ways_go_together() {
+    if !may("halves_of_different_ways_go_together") {
+        return;
+    }
+    let fast = fast();
+    let program = program(&fast, &all_pass(), &[], false).unwrap();
+    learn(&fast, &way((V4.0, [10, 9, 9, 9].into()), 1, 2));
+    assert_eq!(program.answer(&v4()), Ok(LANE), "nobody has told where it goes");
+    learn(&fast, &way(([10, 9, 9, 8].into(), V4.1), 2, 3));
+    assert_eq!(program.answer_and_change(&v4()), Ok((SENT, sent(&v4(), 1, 3))));
+    let [came, between, left] = [1, 2, 3].map(|interface| fast.traffic(Interface(interface)).unwrap());
+    assert_eq!((came.packets_in, between.packets_in + between.packets_out, left.packets_out), (1, 0, 1));
 }
 
 /// With two tags the longest packet is shorter than the interface has it: the system takes a frame with one.
 #[test]
 fn ways_that_a_program_cannot_go_are_not_entered() {
     let beside = Beside { place: 3, queue: 2, generation: 9, leaves_by: 5, frame_bytes_max: 1514 };
-    let mtu =
-        |leaves| ways::entry(&way(V4, 1, leaves), beside).map(|entry| u16::from_ne_bytes([entry.value[46], entry.value[47]]));
+    let mtu = |leaves| ways::entries(&way(V4, 1, leaves), beside).map(|[_, to]| u16::from_ne_bytes([to.value[46], to.value[47]]));
     assert_eq!([1, 2, 3].map(mtu), [Some(1500), Some(1500), Some(1496)]);
     let tag = |protocol| Some(VlanTag { protocol, control: 7 });
     for tags in [[tag(0x88a8), None], [tag(0x8100), tag(0x8100)], [None, tag(0x8100)]] {
-        let side = LinkSide { interface: 2, tags, destination: STATION };
-        assert_eq!(ways::entry(&LearntWay { comes: side, ..way(V4, 1, 1) }, beside), None);
-        assert_eq!(ways::entry(&LearntWay { leaves: side, ..way(V4, 1, 1) }, beside), None);
+        let side = LinkSide { interface: 2, tags, destination: STATION, hands_over_opening: false };
+        assert_eq!(ways::entries(&LearntWay { comes: side, ..way(V4, 1, 1) }, beside), None);
+        assert_eq!(ways::entries(&LearntWay { leaves: side, ..way(V4, 1, 1) }, beside), None);
     }
-    assert_eq!(ways::entry(&way((V4.0, [1; 16].into()), 1, 1), beside), None, "of two families");
+    assert_eq!(ways::entries(&way((V4.0, [1; 16].into()), 1, 1), beside), None, "of two families");
     let short = Beside { frame_bytes_max: 13, ..beside };
-    assert_eq!(ways::entry(&way(V4, 1, 3), short), None);
+    assert_eq!(ways::entries(&way(V4, 1, 3), short), None);
 }
 
 /// Senders on the same machine leave checksums to cards that there are not: where a packet has the sum of its pseudo-header there, a lane computes it.

@@ -1,0 +1,150 @@
+//! A gateway of two lanes: many flows at once, in both directions, with translation and without.
+
+use crate::common::*;
+use crate::gateway::{Own, WIRES, ended, start_own, stations};
+use crate::gateway_commands::json_of;
+use crate::packet::{ends, of_lanes};
+use crate::packet_ports::WAYS;
+use serde_json::Value;
+
+on_each_driver!(
+    flows_of_the_fast_path_keep_their_order_and_are_counted_once,
+    flows_of_two_lanes_keep_their_order_and_are_counted_once
+);
+
+/// Fifty flows of `a`'s to `b`, and fifty to `o`, whose source is translated. Each has two packets under way in both directions: so no queue of a wire, which holds
+/// 256, is ever full.
+const FLOWS: &str = r#"
+FLOWS, ROUNDS, EACH = 50, 8, 2
+mine = stations["a"][2]
+for wire in wires.values():
+    wire.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
+
+# Whom flows go to: the station, its address, and who the sender is there.
+PEERS = [("b", stations["b"][2], mine), ("o", "198.51.100.9", "192.0.2.2")]
+
+def forth(far, flow, number):
+    put("a", b"\x08\x00", datagram(mine, far, (5000 + flow, 1000), struct.pack("!HH", flow, number)))
+
+def back(name, far, there, port, flow, number):
+    put(name, b"\x08\x00", datagram(far, there, (1000, port), struct.pack("!HH", flow, number)))
+
+# Each lane learns who its neighbours are, and each flow gets its session.
+def warm():
+    for name, far, there in PEERS:
+        for flow in range(FLOWS):
+            words = struct.pack("!HH", flow, 0)
+            port, to = ports(asked("a", datagram(mine, far, (5000 + flow, 1000), words), name, 17, there))
+            asked(name, datagram(far, there, (1000, port), words), "a", 17, far)
+    quiet()
+
+def all_flows():
+    for name, far, there in PEERS:
+        outside, known = {}, {}
+        for round in range(ROUNDS + 1):
+            due = 0
+            for number in range(round * EACH, (round + 1) * EACH):
+                for flow in range(FLOWS):
+                    if round < ROUNDS:
+                        forth(far, flow, number)
+                        due += 1
+                    if round > 0:
+                        back(name, far, there, outside[flow], flow, number - EACH)
+                        due += 1
+            silent = 0
+            while due > 0:
+                came = heard(0.2)
+                silent = 0 if came else silent + 1
+                assert silent < 50, "%d did not come" % due
+                for to, protocol, source, body in came:
+                    (here, there_port), (flow, number) = ports(body), struct.unpack("!HH", body[8:])
+                    assert protocol == 17 and source == (there if to == name else far), (to, source)
+                    assert number == known.get((to, flow), -1) + 1, "flow %d at %s: %d behind %d" % (flow, to, number, known.get((to, flow), -1))
+                    known[to, flow] = number
+                    if to == name:
+                        assert outside.setdefault(flow, here) == here and there_port == 1000, body
+                    else:
+                        assert to == "a" and (here, there_port) == (1000, 5000 + flow), body
+                    due -= 1
+        assert len(set(outside.values())) == FLOWS
+    assert not heard(0.2), "one came twice"
+"#;
+
+/// What each flow of [`FLOWS`] to one peer sends, of all of them.
+const SENT: u64 = 50 * 8 * 2;
+
+/// What has been counted, of rules and of interfaces.
+fn counted(server: &Server) -> Vec<(String, u64)> {
+    let rows = |what: &str| json_of(server, &[what]).as_array().unwrap().clone();
+    let number = |row: &Value, part: &str| row[part].as_u64().unwrap();
+    let rules = rows("show").into_iter().map(|row| (row["number"].to_string(), number(&row, "packets")));
+    let directions =
+        |row: &Value| ["packets_in", "packets_out"].map(|part| (format!("{} {part}", row["name"]), number(row, part)));
+    rules.chain(rows("interfaces").iter().flat_map(directions)).collect()
+}
+
+/// Packets come by both queues of a port, or all by one of them.
+const QUEUES: [&str; 2] = ["numrxqueues 2 numtxqueues 2", "numrxqueues 1 numtxqueues 1"];
+
+fn flows_of_two_lanes_keep_their_order_and_are_counted_once(driver: Driver) {
+    let test = "gateway_lanes::flows_of_two_lanes_keep_their_order_and_are_counted_once";
+    // The driver does not see how packets come.
+    let most = if driver == Driver::Epoll { 3 } else { 1 };
+    for (way, far) in [(WAYS[0], QUEUES[0]), (WAYS[0], QUEUES[1]), (WAYS[1], QUEUES[0])].into_iter().take(most) {
+        let Some(server) = start_two(driver, test, way, far, "") else { return };
+        assert_eq!(keeps_and_counts(&server, &format!("{way}, {far}")), 4 * SENT, "{way}, {far}");
+        ends(server);
+    }
+}
+
+/// Ports' programs forward what is not translated, and lanes the rest.
+fn flows_of_the_fast_path_keep_their_order_and_are_counted_once(driver: Driver) {
+    let test = "gateway_lanes::flows_of_the_fast_path_keep_their_order_and_are_counted_once";
+    if !have(&driver.case(test), &["ethtool"]) {
+        return;
+    }
+    let gro = "&& ethtool -K vb1 gro on && ethtool -K vb2 gro on";
+    let Some(server) = start_two(driver, test, "", QUEUES[0], gro) else { return };
+    let before = json_of(&server, &["status"])["fast_path"]["forwarded"].as_u64().unwrap();
+    let by_lanes = keeps_and_counts(&server, "fast path");
+    let by_programs = json_of(&server, &["status"])["fast_path"]["forwarded"].as_u64().unwrap() - before;
+    // A way is a lane's again after some seconds, for the next packet.
+    assert!((2 * SENT..3 * SENT).contains(&by_lanes) && by_programs > SENT, "{by_lanes} and {by_programs}");
+    ends(server);
+}
+
+/// Starts a gateway of two lanes, each with a queue of both ports, whose far ends have these.
+fn start_two(driver: Driver, test: &str, way: &str, far: &str, more: &str) -> Option<Server> {
+    let folder = Scratch::new();
+    let wires = WIRES.replace("type veth peer name vb$n", &format!("{} type veth peer name vb$n {far}", QUEUES[0]));
+    let own = Own { wires: &format!("{wires} {more}"), way, arguments: &["--lanes", "2"], ..Own::default() };
+    start_own(driver, test, &folder, &own)
+}
+
+/// Has all flows sent, and looks at what was counted; how many of their packets lanes have forwarded.
+fn keeps_and_counts(server: &Server, how: &str) -> u64 {
+    ended(stations(server, &format!("{FLOWS}\nwarm()")));
+    let before = (counted(server), of_lanes(server, "packets_forwarded"));
+    ended(stations(server, &format!("{FLOWS}\nall_flows()")));
+    let after = (counted(server), of_lanes(server, "packets_forwarded"));
+    let grown: Vec<(&str, u64)> = after.0.iter().zip(&before.0).map(|((name, now), (_, then))| (&**name, now - then)).collect();
+    let expected = [
+        ("100", 2 * SENT),
+        ("200", 0),
+        ("65535", 8 * SENT),
+        ("\"va1\" packets_in", 0),
+        ("\"va1\" packets_out", 0),
+        ("\"users10\" packets_in", 2 * SENT),
+        ("\"users10\" packets_out", 2 * SENT),
+        ("\"users20\" packets_in", SENT),
+        ("\"users20\" packets_out", SENT),
+        ("\"outside\" packets_in", SENT),
+        ("\"outside\" packets_out", SENT),
+    ];
+    assert_eq!(grown, expected, "{how}");
+    let totals = json_of(server, &["status"]);
+    assert_eq!((&totals["lanes"], &totals["translated"]["sessions"]), (&2.into(), &50.into()), "{totals}");
+    let each: Vec<u64> = after.1.iter().zip(before.1).map(|(now, then)| now - then).collect();
+    assert!(each.len() == 2 && each.iter().all(|lane| *lane > 0), "{how}: {each:?}");
+    each.iter().sum()
+}
