@@ -20,8 +20,8 @@ pub struct PortNews {
     pub facts: PortFacts,
     /// What the interface is.
     pub state: PortState,
-    /// Nanoseconds that looks took ([`Port::looked`]).
-    pub looked: u64,
+    /// Nanoseconds that it worked ([`Port::worked`]).
+    pub worked: u64,
 }
 
 /// Looks what was lost, soon after something came or left; and what the interface is, whenever the driver attends to it.
@@ -37,7 +37,7 @@ impl LossPort {
     /// Around `inner`; what it tells is read from the second value, on the same lane.
     pub fn new(inner: Box<dyn Port>) -> (Self, Rc<Cell<PortNews>>) {
         let (lost, facts, state) = (Lost::default(), inner.facts(), inner.state());
-        let news = Rc::new(Cell::new(PortNews { lost, facts, state, looked: 0 }));
+        let news = Rc::new(Cell::new(PortNews { lost, facts, state, worked: 0 }));
         (Self { inner, news: news.clone(), look_at: None }, news)
     }
 
@@ -45,6 +45,14 @@ impl LossPort {
     fn see(&self) {
         let (facts, state) = (self.inner.facts(), self.inner.state());
         self.news.set(PortNews { facts, state, ..self.news.get() });
+    }
+
+    /// Notes how long it has worked, if that is more than before.
+    fn note_work(&self) {
+        let (news, worked) = (self.news.get(), self.inner.worked());
+        if worked != news.worked {
+            self.news.set(PortNews { worked, ..news });
+        }
     }
 
     fn look(&mut self) {
@@ -73,16 +81,15 @@ impl Port for LossPort {
         if into.len() > before {
             self.look_at.get_or_insert(now + LOOK_AFTER);
         }
-        let (news, looked) = (self.news.get(), self.inner.looked());
-        if looked != news.looked {
-            self.news.set(PortNews { looked, ..news });
-        }
+        self.note_work();
         result
     }
 
     fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
         self.look_at.get_or_insert(now + LOOK_AFTER);
-        self.inner.send(now, frames)
+        let result = self.inner.send(now, frames);
+        self.note_work();
+        result
     }
 
     /// Drivers ask for this whenever they attend to the port.

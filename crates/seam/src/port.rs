@@ -223,8 +223,8 @@ pub trait Port: fmt::Debug {
     /// order.
     fn released(&mut self, now: u64) -> u64;
 
-    /// Nanoseconds that this thread has received for the port in calls of it, where the lane takes packets in by itself, whatever became of them; never less than it was.
-    fn looked(&self) -> u64 {
+    /// Nanoseconds that this thread has received and sent for the port in calls of it, where the lane takes packets in by itself, whatever became of them; never less than it was.
+    fn worked(&self) -> u64 {
         0
     }
 
@@ -287,8 +287,8 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).send(now, frames)
     }
 
-    fn looked(&self) -> u64 {
-        (**self).looked()
+    fn worked(&self) -> u64 {
+        (**self).worked()
     }
 
     fn released(&mut self, now: u64) -> u64 {

@@ -47,8 +47,8 @@ macro_rules! of_inner {
     (and losses) => {
         of_inner!();
 
-        fn looked(&self) -> u64 {
-            self.inner.looked()
+        fn worked(&self) -> u64 {
+            self.inner.worked()
         }
 
         fn lost(&mut self) -> Lost {

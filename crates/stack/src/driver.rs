@@ -342,9 +342,9 @@ impl<D: Driver> Stack<D> {
         }
         self.look();
         let ended = self.polling.asks_for_time(self.handled).then(|| self.below.now());
-        let looked = self.gates.iter_mut().map(Gate::take_looked).sum();
-        if self.handled == 0 && looked > 0 {
-            self.polling.looked(looked);
+        let worked = self.gates.iter_mut().map(Gate::take_worked).sum();
+        if self.handled == 0 && worked > 0 {
+            self.polling.worked(worked);
         }
         self.hand_over(at_most.saturating_sub(completions.len() - start + self.done.len()));
         let others_have = completions.len() > start || !self.done.is_empty();

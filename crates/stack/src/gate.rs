@@ -54,7 +54,7 @@ pub(crate) struct Gate {
     fault: Option<Fault>,
     wants_close: bool,
     /// Nanoseconds that the port's looks took, and of these what was asked for.
-    looked: u64,
+    worked: u64,
     told: u64,
     /// Frames that its longest packet lies in.
     pieces_max: usize,
@@ -102,7 +102,7 @@ impl Gate {
             news,
             fault: None,
             wants_close: false,
-            looked: 0,
+            worked: 0,
             told: 0,
             // Until it is looked at first, before anything is asked of it.
             pieces_max: 1,
@@ -138,8 +138,8 @@ impl Gate {
 
     /// Takes in what can be known of the port without asking the driver.
     pub fn look(&mut self, now: u64, trunk: &mut Trunk) {
-        let PortNews { lost, facts, state, looked } = self.news.get();
-        (self.looked, self.pieces_max) = (looked, facts.pieces_max);
+        let PortNews { lost, facts, state, worked } = self.news.get();
+        (self.worked, self.pieces_max) = (worked, facts.pieces_max);
         trunk.note_lost(lost);
         trunk.note_facts(&facts);
         trunk.note_port(state, matches!(self.state, GateState::Open(_)));
@@ -193,8 +193,8 @@ impl Gate {
     }
 
     /// Nanoseconds that the port's looks took since this was asked last.
-    pub fn take_looked(&mut self) -> u64 {
-        self.looked - std::mem::replace(&mut self.told, self.looked)
+    pub fn take_worked(&mut self) -> u64 {
+        self.worked - std::mem::replace(&mut self.told, self.worked)
     }
 
     /// Whether frames came that were not handled.

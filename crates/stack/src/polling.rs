@@ -163,8 +163,8 @@ impl Polling {
         self.left_at = Some(now);
     }
 
-    /// Receiving took so long, in calls of the port, for packets of which none was a frame.
-    pub fn looked(&mut self, nanoseconds: u64) {
+    /// Work took so long, in calls of the port, in a collect that handled no packet: receiving what became no frame, and sending what was handled before.
+    pub fn worked(&mut self, nanoseconds: u64) {
         if let Controller::Timed(timed) = &mut self.controller {
             timed.charge(nanoseconds);
             self.network += nanoseconds;
@@ -417,7 +417,7 @@ mod tests {
         let mut now = 0;
         while !polling.is_held() {
             polling.begin(now, Wait::No);
-            polling.looked(20_000);
+            polling.worked(20_000);
             polling.end(None, 0, false, || false);
             now += 20_000;
             assert!(now < 10_000_000, "a flood that brings no frame is held as well");

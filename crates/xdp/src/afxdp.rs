@@ -224,7 +224,7 @@ impl XdpQueue {
             asks_again_at: None,
             pause: AGAIN,
             polling,
-            looked: 0,
+            worked: 0,
             is_zero_copy,
             leaves_sums,
             ends_until: None,
@@ -304,9 +304,9 @@ pub struct XdpPort {
     /// When the kernel is to be asked again for what it has not done, and how long after that once more.
     asks_again_at: Option<u64>,
     pause: u64,
-    /// None if the kernel takes packets in; and nanoseconds that looks took.
+    /// None if the kernel takes packets in; and nanoseconds that looks took, and sending where the lane looks.
     polling: Option<Polling>,
-    looked: u64,
+    worked: u64,
     is_zero_copy: bool,
     /// A sender on this machine may leave checksums out.
     leaves_sums: bool,
@@ -423,7 +423,7 @@ impl XdpPort {
             polling.look(socket.as_fd());
             may_come = std::mem::replace(&mut last, seen()) < last;
         }
-        self.looked += if begun > 0 { clock::now() - begun } else { 0 };
+        self.worked += if begun > 0 { clock::now() - begun } else { 0 };
     }
 
     /// The frame that the kernel names with this address, and where in it. Nothing can be done with frames of which the kernel has others than we know, so
@@ -721,8 +721,11 @@ impl Port for XdpPort {
             self.counts.unheard += refused;
             return Ok(Taken { taken: 0, refused });
         }
+        // A lane that leaves others their time by the clock pays for what it sends, too.
+        let begun = self.polling.is_some().then(clock::now);
         let counts = self.put(frames);
         self.kick(now);
+        self.worked += begun.map_or(0, |begun| clock::now() - begun);
         Ok(counts)
     }
 
@@ -747,8 +750,8 @@ impl Port for XdpPort {
         self.counts.released
     }
 
-    fn looked(&self) -> u64 {
-        self.looked
+    fn worked(&self) -> u64 {
+        self.worked
     }
 
     fn offload(&self) -> Option<Rc<dyn Offload>> {

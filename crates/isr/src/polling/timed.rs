@@ -97,7 +97,7 @@ impl Timed {
         took
     }
 
-    /// The network took so long, of which all was its own: receiving what became nobody's frame.
+    /// The network took so long, of which all was its own: receiving what became nobody's frame, or sending.
     pub fn charge(&mut self, nanoseconds: u64) {
         let took = nanoseconds.min(INTERRUPTED * PERIOD);
         self.account = (self.account + self.share(took) - took.cast_signed()).max(-OWED);

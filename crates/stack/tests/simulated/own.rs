@@ -104,7 +104,11 @@ fn datagrams_of_sockets_are_judged_whole_before_they_are_cut() {
     assert_eq!(packets_of(&gateway), [1, 0, 1]);
     let counts = *gateway.stack.counts();
     assert_eq!((counts.fragments_out, counts.datagrams_out, counts.of(Drop::Judged), counts.dropped()), (3, 1, 1, 1));
-    assert_eq!(gateway.losses().iter().map(|losses| losses.refused).collect::<Vec<_>>(), [0, 0, 1, 0, 0], "where it was to leave");
+    assert_eq!(
+        gateway.losses().iter().map(|losses| losses.refused).collect::<Vec<_>>(),
+        [0, 0, 1, 0, 0],
+        "where it was to leave"
+    );
     assert_eq!(send(&mut gateway, socket, end(host(1, false, 9), 9), b"on").len(), 1);
     assert!(gateway.memories.iter().all(|memory| memory.counts().held == 0), "nothing is kept");
 }

@@ -8,7 +8,7 @@ use crate::wire::{
 };
 use corelane_os::netlink::generic::{Family, ask, attributes};
 use corelane_os::testing::skip;
-use corelane_seam::{CapturedPort, FRAMES_MAX, FaultyPort, Frame, FrameMemory, PortFaults, Reason};
+use corelane_seam::{CapturedPort, FRAMES_MAX, FaultyPort, Frame, FrameMemory, Port, PortFaults, Reason};
 use corelane_xdp::{Error, Interface, Loss, Ours, Queue, afxdp, packet, ports_for, tap};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::io::{BufRead, BufReader, Write};
@@ -387,6 +387,31 @@ fn a_port_that_takes_packets_in_by_itself_has_all_and_leaves_its_queue() {
             far.close();
         }
         nodes(Kind::Xdp, 1).into_iter().for_each(Node::close);
+    });
+}
+
+/// Sending is a part of the lane's time, so a port that shares it by the clock says how long it sent, and one that does not share it does not ask.
+#[test]
+fn a_port_that_takes_packets_in_by_itself_tells_how_long_it_sent() {
+    const NAME: &str = "afxdp::a_port_that_takes_packets_in_by_itself_tells_how_long_it_sent";
+    on_network(NAME, || {
+        if !can_poll(NAME) {
+            return;
+        }
+        wire(1);
+        for is_polling in [true, false] {
+            let mut opened = afxdp::open("near", &Ours::Addresses(vec![OURS.into()]), 1).unwrap();
+            if is_polling {
+                afxdp::poll(&mut opened).unwrap();
+            }
+            let memory = memory();
+            let mut port = opened.remove(0).port(memory.clone(), 128).unwrap();
+            let mut frames = vec![memory.frame().unwrap()];
+            frames[0].append(&datagram(OURS, 1, b"sent"));
+            let before = port.worked();
+            assert_eq!(port.send(1, &mut frames).unwrap().taken, 1);
+            assert_eq!(port.worked() > before, is_polling);
+        }
     });
 }
 
