@@ -7,30 +7,45 @@
 //! ```
 
 use super::endpoint::Endpoint;
-use super::kept::{KeptSend, KeptSends, Parted};
+use super::kept::{KeptSend, KeptSends, Parted, Standing};
 use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
+use crate::means::{Asked, Means, Own, Why};
 use crate::stream::{self, Sent};
-use corelane_os::{clock, uncopied};
+use corelane_os::{clock, sockets, uncopied};
 use corelane_seam::slab::Key;
 use corelane_seam::{Chain, Completion, File, Handle, RELEASE_LIMIT, Wait, nanoseconds};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 impl<S: ReadinessSource> ReadinessDriver<S> {
-    /// Whether a send of so many bytes is to leave without being copied; for the first one its socket is asked whether it can.
-    pub(super) fn leaves_uncopied(&mut self, key: Key, bytes: usize) -> bool {
-        if bytes < self.tuning.zero_copy_bytes {
-            return false;
-        }
-        if let Some(kept) = self.kept.get(&key.bits()) {
-            return !kept.is_refused;
-        }
+    /// How a large send leaves, which is counted. For the first of a connection its peer is looked at, and for the first uncopied one its socket is asked.
+    #[inline(never)]
+    pub(super) fn means_of(&mut self, key: Key) -> Means {
         let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-        // Without edges nobody would hear of notices.
-        let is_refused = uncopied::allow(socket).is_err() || self.watch(key).is_err();
-        self.kept.insert(key.bits(), KeptSends { is_refused, ..KeptSends::default() });
-        !is_refused
+        let kept = self.kept.entry(key.bits()).or_insert_with(|| {
+            let peer = sockets::peer_address(socket).ok().filter(|peer| peer.inet().is_some());
+            let standing = if peer.is_some() { Standing::Unasked } else { Standing::Refused };
+            KeptSends { standing, own: peer.as_ref().map(Own::of).unwrap_or_default(), ..KeptSends::default() }
+        });
+        let is_short =
+            self.arena.free() < self.arena.reserve() || self.counters.sends.withheld_bytes > self.arena.limit() as u64 / 8;
+        let asked = Asked { is_refused: kept.standing == Standing::Refused, is_short, always: self.tuning.zero_copy_always };
+        let mut means = self.ways.choose(&kept.own, asked, clock::now);
+        if means == Means::Uncopied && kept.standing == Standing::Unasked {
+            // Without edges nobody would hear of notices.
+            let is_allowed = uncopied::allow(socket).is_ok() && self.watch(key).is_ok();
+            let standing = if is_allowed { Standing::Allowed } else { Standing::Refused };
+            self.kept.entry(key.bits()).and_modify(|kept| kept.standing = standing);
+            means = if is_allowed { Means::Uncopied } else { Means::Copied(Why::Refused) };
+        }
+        *match means {
+            Means::Uncopied => &mut self.counters.sends.uncopied,
+            Means::Copied(Why::Refused) => &mut self.counters.sends.copied_refused,
+            Means::Copied(Why::Short) => &mut self.counters.sends.copied_short,
+            Means::Copied(Why::Seen) => &mut self.counters.sends.copied_seen,
+        } += 1;
+        means
     }
 
     /// Sends what goes; says whether the memory of that is released.
@@ -51,9 +66,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 
     /// An edge tells of an error of a socket, or of notices.
     pub(super) fn note_notices(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        let Some(kept) = self.kept.get_mut(&key.bits()).filter(|kept| !kept.is_refused) else { return };
+        let Some(kept) = self.kept.get_mut(&key.bits()).filter(|kept| kept.standing == Standing::Allowed) else { return };
         let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-        self.counters.sends_copied_anyway += kept.take_notices(socket, completions);
+        self.counters.sends.copied_anyway += kept.take_notices(socket, &mut self.ways, completions);
     }
 
     /// An edge tells of a socket that is not in the table; returns whether it is one that was parted.
@@ -107,18 +122,20 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     fn look_at_parted(&mut self, place: usize, completions: &mut Vec<Completion>) {
         let parted = &mut self.parted[place];
         let socket = parted.endpoint.descriptor.as_fd();
-        self.counters.sends_copied_anyway += parted.kept.take_notices(socket, completions);
+        self.counters.sends.copied_anyway += parted.kept.take_notices(socket, &mut self.ways, completions);
         let now = clock::now();
         if now >= parted.until && !parted.is_broken_off {
             uncopied::break_off(socket);
             (parted.is_broken_off, parted.until) = (true, now.saturating_add(nanoseconds(RELEASE_LIMIT) / 2));
-            self.counters.sends_copied_anyway += parted.kept.take_notices(socket, completions);
+            self.counters.sends.copied_anyway += parted.kept.take_notices(socket, &mut self.ways, completions);
         }
         let parted = &self.parted[place];
         let is_late = now >= parted.until;
         if parted.kept.sends.is_empty() || is_late {
             let Parted { key, endpoint, kept, handle, .. } = self.parted.swap_remove(place);
-            kept.withhold();
+            let (withheld, renewed) = kept.withhold();
+            self.counters.sends.withheld_bytes += withheld as u64;
+            self.counters.sends.renewed_bytes += renewed as u64;
             self.release(key, endpoint);
             self.closing.push((key.bits(), handle));
         }
@@ -171,7 +188,7 @@ mod tests {
 
     /// A driver with a connection over which it has sent more than its peer has room for, and that peer, which never reads.
     fn sending(arena: &Arena) -> (EpollDriver, Socket, OwnedFd) {
-        let tuning = Tuning::default().zero_copy_bytes(1);
+        let tuning = Tuning::default().zero_copy_bytes(1).zero_copy_always(true);
         let mut driver = EpollDriver::with_bell(arena.clone(), tuning, Probes::default(), EventBell::shared().unwrap()).unwrap();
         let address = "127.0.0.1:0".parse().unwrap();
         let listen = Listen { address, backlog: 8, share_port: false, v6_only: false, stream: StreamOptions::default() };
