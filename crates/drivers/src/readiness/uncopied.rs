@@ -173,7 +173,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 mod tests {
     use super::*;
     use crate::{EpollDriver, EventBell, Probes};
-    use corelane_seam::{Arena, Chain, Driver, Listen, Op, Outcome, Socket, StreamOp, StreamOptions, StreamOutcome, Tuning};
+    use corelane_seam::{
+        Arena, Chain, Driver, Listen, Op, Outcome, SendCounters, Socket, StreamOp, StreamOptions, StreamOutcome, Tuning,
+    };
     use std::os::fd::OwnedFd;
 
     const BYTES: usize = 1 << 20;
@@ -186,9 +188,8 @@ mod tests {
         completions
     }
 
-    /// A driver with a connection over which it has sent more than its peer has room for, and that peer, which never reads.
-    fn sending(arena: &Arena) -> (EpollDriver, Socket, OwnedFd) {
-        let tuning = Tuning::default().zero_copy_bytes(1).zero_copy_always(true);
+    /// A driver with a connection, and its peer.
+    fn joined(arena: &Arena, tuning: Tuning) -> (EpollDriver, Socket, OwnedFd) {
         let mut driver = EpollDriver::with_bell(arena.clone(), tuning, Probes::default(), EventBell::shared().unwrap()).unwrap();
         let address = "127.0.0.1:0".parse().unwrap();
         let listen = Listen { address, backlog: 8, share_port: false, v6_only: false, stream: StreamOptions::default() };
@@ -197,13 +198,85 @@ mod tests {
         driver.push(Handle::new(1, 0, 0), StreamOp::Accept { listener }.into());
         let accepted = std::iter::repeat_with(|| ()).find_map(|()| collect(&mut driver).pop()).unwrap();
         let Outcome::Stream(StreamOutcome::Accepted { socket, .. }) = accepted.outcome else { panic!("{accepted:?}") };
+        (driver, socket, peer)
+    }
+
+    /// Sends so much of the arena's memory.
+    fn send(driver: &mut EpollDriver, arena: &Arena, socket: Socket, bytes: usize) -> Completion {
         let mut chain = Chain::new();
-        chain.push(arena.copy_of(&[7; BYTES]).unwrap().share());
+        chain.push(arena.copy_of(&vec![7; bytes]).unwrap().share());
         driver.push(SEND, StreamOp::Send { socket, chain }.into());
-        let sent = std::iter::repeat_with(|| ()).find_map(|()| collect(&mut driver).pop()).unwrap();
+        std::iter::repeat_with(|| ()).find_map(|()| collect(driver).pop()).unwrap()
+    }
+
+    /// A driver with a connection over which it has sent more than its peer has room for, and that peer, which never reads.
+    fn sending(arena: &Arena) -> (EpollDriver, Socket, OwnedFd) {
+        let (mut driver, socket, peer) = joined(arena, Tuning::default().zero_copy_bytes(1).zero_copy_always(true));
+        let sent = send(&mut driver, arena, socket, BYTES);
         assert!(!sent.released && matches!(sent.outcome, Outcome::Stream(StreamOutcome::Sent { bytes, .. }) if bytes > 64 << 10));
         drop(sent);
         (driver, socket, peer)
+    }
+
+    /// System calls that this many large sends take, each of which the peer reads before the next.
+    fn calls_of(arena: &Arena, tuning: Tuning, first: usize) -> (u64, SendCounters) {
+        const LARGE: usize = 64 << 10;
+        let (mut driver, socket, peer) = joined(arena, tuning);
+        let mut before = 0;
+        for number in 0..first + 20 {
+            if number == first {
+                before = driver.counters().calls_work;
+            }
+            let sent = send(&mut driver, arena, socket, LARGE);
+            let mut is_released = sent.released;
+            let mut left = LARGE;
+            while left > 0 {
+                corelane_os::testing::wait_for(peer.as_fd(), libc::POLLIN);
+                left -= rustix::io::read(&peer, &mut vec![0; left]).unwrap();
+            }
+            while !is_released {
+                is_released = collect(&mut driver).iter().any(|end| matches!(end.outcome, Outcome::Released));
+            }
+        }
+        (driver.counters().calls_work - before, driver.counters().sends)
+    }
+
+    #[test]
+    fn once_it_is_known_what_is_copied_anyway_takes_the_calls_of_a_plain_send() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let (plain, none) = calls_of(&arena, Tuning::default(), 1);
+        let (chosen, sends) = calls_of(&arena, Tuning::default().zero_copy_bytes(1), 1);
+        assert_eq!((plain, none, chosen), (20, SendCounters::default(), 20));
+        assert_eq!(sends, SendCounters { uncopied: 1, copied_anyway: 1, copied_seen: 20, ..SendCounters::default() });
+    }
+
+    #[test]
+    fn where_memory_is_short_or_much_of_it_withheld_sends_are_copied() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let (mut driver, socket, _peer) = joined(&arena, Tuning::default().zero_copy_bytes(1));
+        let mut hoard: Vec<_> = std::iter::from_fn(|| arena.lease_or_none(64 << 10)).collect();
+        hoard.truncate(hoard.len() - arena.reserve() / (64 << 10));
+        assert!(send(&mut driver, &arena, socket, 4096).released, "it takes of the reserve");
+        drop(hoard);
+        driver.counters.sends.withheld_bytes = arena.limit() as u64 / 8 + 1;
+        assert!(send(&mut driver, &arena, socket, 4096).released);
+        driver.counters.sends.withheld_bytes -= 1;
+        assert!(!send(&mut driver, &arena, socket, 4096).released);
+        let sends = driver.counters().sends;
+        assert_eq!((sends.copied_short, sends.uncopied), (2, 1));
+    }
+
+    #[test]
+    fn a_socket_that_cannot_is_no_sign_for_others() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let (mut driver, socket, _peer) = joined(&arena, Tuning::default().zero_copy_bytes(1));
+        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        one.set_nonblocking(true).unwrap();
+        let unix = driver.enter(one.into(), super::super::endpoint::EndpointKind::Stream).unwrap();
+        (0..2).for_each(|_| assert!(send(&mut driver, &arena, unix.into(), 4096).released));
+        assert!(!send(&mut driver, &arena, socket, 4096).released);
+        assert_eq!(driver.counters().sends, SendCounters { uncopied: 1, copied_refused: 2, ..driver.counters().sends });
+        drop(other);
     }
 
     /// Whatever comes until the close has ended.
