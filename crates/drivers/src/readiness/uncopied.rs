@@ -173,6 +173,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 mod tests {
     use super::*;
     use crate::{EpollDriver, EventBell, Probes};
+    use corelane_os::lane_memory::{LaneMemory, Pages};
     use corelane_seam::{
         Arena, Chain, Driver, Listen, Op, Outcome, SendCounters, Socket, StreamOp, StreamOptions, StreamOutcome, Tuning,
     };
@@ -274,6 +275,8 @@ mod tests {
         one.set_nonblocking(true).unwrap();
         let unix = driver.enter(one.into(), super::super::endpoint::EndpointKind::Stream).unwrap();
         (0..2).for_each(|_| assert!(send(&mut driver, &arena, unix.into(), 4096).released));
+        let asked = Asked { is_refused: false, is_short: false, always: false };
+        assert_eq!(driver.ways.choose(&Own::default(), asked, || 1), Means::Uncopied, "nobody asked in that place");
         assert!(!send(&mut driver, &arena, socket, 4096).released);
         assert_eq!(driver.counters().sends, SendCounters { uncopied: 1, copied_refused: 2, ..driver.counters().sends });
         drop(other);
@@ -302,13 +305,11 @@ mod tests {
         corelane_os::testing::wait_for(peer.as_fd(), libc::POLLERR);
     }
 
-    /// As where a card never says that it has read.
-    #[test]
-    fn what_is_never_read_is_never_used_again() {
-        let arena = Arena::new(4 << 20).unwrap();
-        let (mut driver, socket, _peer) = sending(&arena);
+    /// As where a card never says that it has read. Returns what the driver counted.
+    fn never_read(arena: &Arena, bytes: usize) -> SendCounters {
+        let (mut driver, socket, _peer) = sending(arena);
         let mut chain = Chain::new();
-        chain.push(arena.copy_of(b"read for ever").unwrap().share());
+        chain.push(arena.copy_of(&vec![9; bytes]).unwrap().share());
         let kept = driver.kept.values_mut().next().unwrap();
         let last = kept.notices.take();
         kept.sends.push_back(KeptSend { handle: SEND, last, chain });
@@ -319,8 +320,21 @@ mod tests {
         driver.parted[0].until = 0;
         let ends = until_closed(&mut driver);
         assert_eq!(ends.len(), 1, "nothing is said to be released that is read");
-        drop(driver);
-        assert_eq!(arena.used(), 256, "nobody gets it");
+        driver.counters().sends
+    }
+
+    #[test]
+    fn what_is_never_read_is_never_used_again() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let sends = never_read(&arena, 256);
+        assert_eq!((sends.withheld_bytes, sends.renewed_bytes, arena.used()), (256, 0, 256), "nobody gets it");
+    }
+
+    #[test]
+    fn the_place_of_what_is_never_read_is_used_again_with_new_pages() {
+        let arena = Arena::made(4 << 20, |bytes| Some(LaneMemory::new(bytes, Pages::default()).unwrap().0)).unwrap();
+        let sends = never_read(&arena, 64 << 10);
+        assert_eq!((sends.withheld_bytes, sends.renewed_bytes, arena.used()), (64 << 10, 64 << 10, 0));
     }
 
     #[test]
