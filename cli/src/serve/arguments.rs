@@ -125,6 +125,11 @@ pub struct Arguments {
     /// Directories that each lane watches at once, 0 to 1048576; the files of others are looked at again each second [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1 << 20))]
     pub(super) watches_max: Option<u32>,
+    /// Sends of at least this size leave without a copy where the kernel can, such as 64KiB, from 1 B [default: none do]
+    ///
+    /// Where the kernel copies them anyway, on loopback and between virtual interfaces, they are copied from then on, and tried again much later.
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size)]
+    pub(super) zero_copy: Option<u64>,
     /// Tasks (of services that are written as an async fn) that each lane has at once, 1 to 16777216; a connection beyond is closed [default: 65536]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(super) tasks_max: Option<u32>,

@@ -115,6 +115,7 @@ fn what_the_command_line_does_not_know_is_refused() {
     for (flag, wrong, range) in [
         ("--offload-max", "0", "1..=1048576"),
         ("--watches-max", "1048577", "0..=1048576"),
+        ("--zero-copy", "much", "KiB"),
         ("--tasks-max", "0", "1..=16777216"),
         ("--channel-messages", "65537", "1..=65536"),
     ] {

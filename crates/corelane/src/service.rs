@@ -48,13 +48,13 @@
 
 pub use corelane_lane::tasks::Spawner;
 pub use corelane_lane::{Silence, Unheard, WORDS_MAX};
-pub use corelane_os::journal;
+pub use corelane_os::{journal, sealed_file};
 pub use corelane_rss::{Bucket, FlowId, HashType};
 pub use corelane_seam::parcel::{AbroadLimits, Guest, Guests, Parcel, ParcelRefused};
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Address, AddressError, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams,
     Error as ArenaError, Fault, File, FileFacts, FileKind, FileName, FileOutcome, FilePart, Instant, Interest, LEASE_BYTES_MAX,
-    Lease, Level, Link, OffloadResult, OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions,
+    Lease, Level, Link, OffloadResult, OpenOptions, Outcome, Random, Reason, Sealed, Segment, Shared, Socket, StreamOptions,
     TRAIN_DATAGRAMS_MAX, Unix,
 };
 pub use corelane_svc::did_you_mean;
@@ -75,8 +75,8 @@ pub mod parts {
     pub use corelane_seam::slab::Key;
     pub use corelane_seam::{
         Checksum, DatagramOutcome, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory, FrameOutcome, FrameParcel, Handle,
-        Holder, NotLent, Offloaded, Payer, PortFacts, PortId, RegionMemory, Role, StreamOutcome, TaskHolder, Train, Trains,
-        Unheld, VlanTag,
+        Holder, NotLent, Offloaded, Payer, PortFacts, PortId, RegionMemory, Role, SealedMemory, StreamOutcome, TaskHolder, Train,
+        Trains, Unheld, VlanTag,
     };
 }
 

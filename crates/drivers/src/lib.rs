@@ -12,6 +12,7 @@ mod datagrams;
 mod epoll;
 mod errors;
 mod listing;
+mod means;
 mod needed_calls;
 mod notices;
 mod offload;

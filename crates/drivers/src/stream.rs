@@ -3,7 +3,7 @@
 use crate::notices::Notices;
 use corelane_os::errno::fault_of;
 use corelane_os::uncopied::UNCOPIED;
-use corelane_seam::{Chain, Fault, File, FilePart, Lease, Segment};
+use corelane_seam::{Chain, Fault, File, FilePart, Lease, Sealed, Segment};
 use rustix::fs::sendfile;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
@@ -14,6 +14,8 @@ use std::os::fd::BorrowedFd;
 const GATHER_MAX: usize = 64;
 /// Bytes of a file that one call sends at the most: a multiple of a page under the kernel's own limit (sendfile(2)).
 const FILE_BYTES_MAX: u64 = 0x7fff_0000;
+/// Sealed bytes of which so many are sent leave from their file: fewer cost less to copy.
+pub(crate) const SEALED_BYTES_LEAST: usize = 32 << 10;
 
 /// What a receive brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub(crate) fn receive(socket: BorrowedFd, lease: &mut Lease, until: usize) -> Re
 }
 
 /// How far a send came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// Bytes that the system took; they are gone from the chain.
     pub(crate) bytes: usize,
@@ -53,31 +55,40 @@ pub(crate) struct Sent {
     pub(crate) calls: u64,
     /// Why the connection is broken, if it is. Without a fault, what is left did not fit.
     pub(crate) fault: Option<Fault>,
+    /// Of the calls, those that sent sealed bytes from their file.
+    pub(crate) from_sealed: u64,
+    /// There was no room for one more notice: something was copied for that.
+    pub(crate) lacked_room: bool,
 }
 
 /// Sends as much of the chain as the socket takes. `file` finds the descriptor of a file in the chain.
 ///
 /// sendfile(2) has no way to spare its thread the signal SIGPIPE; Rust programs start with that signal ignored.
 pub(crate) fn send<'f>(socket: BorrowedFd, chain: &mut Chain, file: impl Fn(&File) -> Option<BorrowedFd<'f>>) -> Sent {
-    send_all(chain, |chain| {
-        let (asked, answer) = send_copied(socket, chain, &file);
-        if let Ok(bytes) = answer {
-            chain.skip(bytes);
-        }
-        (asked, answer)
-    })
+    send_all(chain, |chain, sent| send_front(socket, chain, &file, sent))
 }
 
-/// Sends what lies in front; returns how many bytes were asked for, too.
-fn send_copied<'f>(
+/// Sends what lies in front, and takes it off; returns how many bytes were asked for, too. What is given to the kernel to copy, and what never changes, is released with that.
+#[inline]
+fn send_front<'f>(
     socket: BorrowedFd,
-    chain: &Chain,
+    chain: &mut Chain,
     file: impl Fn(&File) -> Option<BorrowedFd<'f>>,
+    sent: &mut Sent,
 ) -> (usize, Result<usize, Errno>) {
-    match chain.front() {
+    let (asked, answer) = match chain.front() {
         Some(Segment::File(part)) => send_file(socket, part, file(&part.file)),
+        Some(Segment::Sealed(sealed)) if is_shared(sealed) => {
+            let (asked, answer) = send_sealed(socket, sealed);
+            sent.from_sealed += u64::from(answer.is_ok());
+            (asked, answer)
+        }
         _ => send_memory(socket, chain),
+    };
+    if let Ok(bytes) = answer {
+        chain.skip(bytes);
     }
+    (asked, answer)
 }
 
 /// The same, where the kernel reads memory from where it lies: that is moved to `kept`, and each such call takes a number of `notices`.
@@ -87,12 +98,11 @@ pub(crate) fn send_uncopied<'f>(
     file: impl Fn(&File) -> Option<BorrowedFd<'f>>,
     (notices, kept): (&mut Notices, &mut Chain),
 ) -> Sent {
-    let mut has_room = true;
-    send_all(chain, |chain| {
-        if has_room && !matches!(chain.front(), Some(Segment::File(_))) {
+    send_all(chain, |chain, sent| {
+        if !sent.lacked_room && chain.front().and_then(memory).is_some() {
             match send_many(socket, chain, UNCOPIED) {
                 // There is no room for one more notice, or no more memory may be held so: the rest is copied.
-                (_, Err(Errno::NOBUFS)) => has_room = false,
+                (_, Err(Errno::NOBUFS)) => sent.lacked_room = true,
                 (asked, answer) => {
                     if let Ok(bytes) = answer {
                         notices.take();
@@ -102,20 +112,16 @@ pub(crate) fn send_uncopied<'f>(
                 }
             }
         }
-        let (asked, answer) = send_copied(socket, chain, &file);
-        if let Ok(bytes) = answer {
-            chain.skip(bytes);
-        }
-        (asked, answer)
+        send_front(socket, chain, &file, sent)
     })
 }
 
 /// Has `call` send from the front of the chain, and take off it what it has sent, until nothing more goes. It returns how many bytes it asked for, too.
-fn send_all(chain: &mut Chain, mut call: impl FnMut(&mut Chain) -> (usize, Result<usize, Errno>)) -> Sent {
-    let mut sent = Sent { bytes: 0, calls: 0, fault: None };
+fn send_all(chain: &mut Chain, mut call: impl FnMut(&mut Chain, &mut Sent) -> (usize, Result<usize, Errno>)) -> Sent {
+    let mut sent = Sent::default();
     while !chain.is_empty() {
         let before = chain.len();
-        let (asked, answer) = call(chain);
+        let (asked, answer) = call(chain, &mut sent);
         sent.calls += 1;
         match answer {
             Ok(bytes) => {
@@ -139,7 +145,7 @@ fn send_all(chain: &mut Chain, mut call: impl FnMut(&mut Chain) -> (usize, Resul
 /// Sends segments of memory from the front; returns how many bytes were asked for, too. The usual chain has one, which
 /// the kernel takes at less cost without a list of them.
 fn send_memory(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno>) {
-    match chain.front().and_then(Segment::bytes) {
+    match chain.front().and_then(memory) {
         Some(bytes) if bytes.len() == chain.len() => {
             (bytes.len(), retry_on_intr(|| net::send(socket, bytes, SendFlags::NOSIGNAL)))
         }
@@ -150,7 +156,7 @@ fn send_memory(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno
 fn send_many(socket: BorrowedFd, chain: &Chain, how: SendFlags) -> (usize, Result<usize, Errno>) {
     let mut slices = [IoSlice::new(&[]); GATHER_MAX];
     let (mut count, mut asked) = (0, 0);
-    for (part, slice) in chain.segments().map_while(Segment::bytes).zip(&mut slices) {
+    for (part, slice) in chain.segments().map_while(memory).zip(&mut slices) {
         *slice = IoSlice::new(part);
         count += 1;
         asked += part.len();
@@ -160,6 +166,29 @@ fn send_many(socket: BorrowedFd, chain: &Chain, how: SendFlags) -> (usize, Resul
     let mut nothing_beside = SendAncillaryBuffer::default();
     let call = || net::sendmsg(socket, &slices[..count], &mut nothing_beside, SendFlags::NOSIGNAL | more | how);
     (asked, retry_on_intr(call))
+}
+
+/// The bytes of a segment that leaves from memory.
+fn memory(segment: &Segment) -> Option<&[u8]> {
+    match segment {
+        Segment::Sealed(sealed) if is_shared(sealed) => None,
+        other => other.bytes(),
+    }
+}
+
+/// Whether the receiver may be given the very pages of these bytes, and that is worth it.
+fn is_shared(sealed: &Sealed) -> bool {
+    sealed.len() >= SEALED_BYTES_LEAST && sealed.file().is_some()
+}
+
+/// Sends sealed bytes from their file; returns how many were asked for, too. Where the kernel has no such call for a socket they are copied.
+fn send_sealed(socket: BorrowedFd, sealed: &Sealed) -> (usize, Result<usize, Errno>) {
+    // reason: whoever is shared has a file.
+    let (file, mut offset) = sealed.file().expect("shared bytes have a file");
+    match retry_on_intr(|| sendfile(socket, file, Some(&mut offset), sealed.len())) {
+        Err(Errno::INVAL) => (sealed.len(), retry_on_intr(|| net::send(socket, sealed, SendFlags::NOSIGNAL))),
+        answer => (sealed.len(), answer),
+    }
 }
 
 /// Sends a part of a file; returns how many bytes were asked for, too.
@@ -211,7 +240,7 @@ mod tests {
             }
         }
         let sent = send(server.as_fd(), &mut chain, no_file);
-        assert_eq!(sent, Sent { bytes: expected.len(), calls: 3, fault: None });
+        assert_eq!(sent, Sent { bytes: expected.len(), calls: 3, ..Sent::default() });
         assert!(chain.is_empty() && arena.used() == 0);
         assert_eq!(receive_all(client.as_fd(), &arena, expected.len()), expected);
     }
@@ -231,7 +260,7 @@ mod tests {
         chain.push(FilePart { file: name.clone(), offset: 2, length: 5 });
         chain.push(Segment::Static(b">"));
         let find = |asked: &File| (*asked == name).then(|| file.as_fd());
-        assert_eq!(send(server.as_fd(), &mut chain, find), Sent { bytes: 7, calls: 3, fault: None });
+        assert_eq!(send(server.as_fd(), &mut chain, find), Sent { bytes: 7, calls: 3, ..Sent::default() });
         assert_eq!(receive_all(client.as_fd(), &arena, 7), b"<23456>");
         chain.push(FilePart { file: name.clone(), offset: 8, length: 5 });
         let short = send(server.as_fd(), &mut chain, find);
@@ -262,7 +291,7 @@ mod tests {
                 let mut chain = Chain::new();
                 (0..3).for_each(|_| chain.push(arena.copy_of(&[1; 4096]).unwrap().share()));
                 let sent = send_uncopied(server.as_fd(), &mut chain, no_file, (&mut notices, &mut kept));
-                assert_eq!(sent, Sent { bytes: 12_288, calls: 1, fault: None });
+                assert_eq!((sent.bytes, sent.fault, sent.lacked_room), (12_288, None, !is_kept));
                 assert_eq!((kept.len(), chain.len()), (if is_kept { 12_288 } else { 0 }, 0));
                 assert_eq!(receive_all(client.as_fd(), &arena, 12_288), [1; 12_288]);
                 kept.clear();

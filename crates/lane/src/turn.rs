@@ -7,8 +7,8 @@ use crate::seats::{Seat, Seats};
 use crate::settings::{Budget, LaneSettings};
 use crate::work::{Said, Seated, Work, Works};
 use corelane_seam::{
-    Code, Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Level, Op, Outcome, Payer, Record, StreamOutcome,
-    Wait, nanoseconds,
+    Code, Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Level, Op, Outcome, Payer, Record, SendCounters,
+    StreamOutcome, Wait, nanoseconds,
 };
 use corelane_watch::{LaneCounter, LaneHistogram, LaneState};
 use std::panic::resume_unwind;
@@ -480,7 +480,23 @@ impl<D: Driver> Lane<D> {
         row.set(LaneCounter::ReceivesStarved, counters.receives_starved);
         row.set(LaneCounter::ReceivesEmpty, counters.receives_empty);
         row.set(LaneCounter::EventsStale, counters.events_stale);
-        row.set(LaneCounter::SendsCopiedAnyway, counters.sends_copied_anyway);
+        if counters.sends != SendCounters::default() {
+            self.note_sends(&counters.sends);
+        }
+    }
+
+    /// How large sends left, and what became of their memory.
+    fn note_sends(&self, sends: &SendCounters) {
+        let row = self.kit.row.writer();
+        row.set(LaneCounter::SendsUncopied, sends.uncopied);
+        row.set(LaneCounter::SendsCopiedAnyway, sends.copied_anyway);
+        row.set(LaneCounter::SendsCopiedSeen, sends.copied_seen);
+        row.set(LaneCounter::SendsCopiedRefused, sends.copied_refused);
+        row.set(LaneCounter::SendsCopiedShort, sends.copied_short);
+        row.set(LaneCounter::SendsCopiedFull, sends.copied_full);
+        row.set(LaneCounter::SendsSealed, sends.sealed);
+        row.set(LaneCounter::MemoryWithheld, sends.withheld_bytes);
+        row.set(LaneCounter::MemoryRenewed, sends.renewed_bytes);
     }
 }
 

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `options`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners`, `uncopied` |
 //! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `scheduling`, `halt`, `limits`, `rights` |
-//! | memory: of the process, shared with children, behind a counter page, for another process, of a lane | `memory`, `shared`, `page`, `handed_memory`, `memory_file` |
+//! | memory: of the process, shared with children, behind a counter page, for another process, of a lane | `memory`, `shared`, `page`, `handed_memory`, `lane_memory`, `memory_file`, `sealed_file` |
 //! | time, chance, signals | `clock`, `random`, `signals` |
 //! | what the kernel tells: in files, over netlink, about processes and directories | `kernel_files`, `netlink`, `processes`, `watches`, `events` |
 //! | lines: for the operator, and in log files | `report`, `journal` |
@@ -32,6 +32,7 @@ pub mod handed;
 pub mod handed_memory;
 pub mod journal;
 pub mod kernel_files;
+pub mod lane_memory;
 mod limits;
 pub mod local;
 pub mod memory;
@@ -49,6 +50,7 @@ pub mod report;
 pub mod rights;
 pub mod runner;
 pub mod scheduling;
+pub mod sealed_file;
 pub mod shared;
 pub mod signals;
 pub mod sockets;

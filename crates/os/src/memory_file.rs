@@ -7,11 +7,12 @@
 use crate::shared::sealed;
 use corelane_seam::RegionMemory;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 /// At what addresses an arena begins: those of huge pages.
-const ALIGNMENT: usize = 2 << 20;
+pub(crate) const ALIGNMENT: usize = 2 << 20;
 
 /// Memory for [`Arena::of`](corelane_seam::Arena::of).
 #[derive(Debug)]
@@ -35,6 +36,12 @@ unsafe impl RegionMemory for MemoryFile {
 
     fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    unsafe fn renew(&self, range: Range<usize>) -> bool {
+        // A hole in the file (fallocate(2)): the next access finds a new page.
+        // SAFETY: the caller's promise.
+        unsafe { advised(self.base, range, libc::MADV_REMOVE) }
     }
 }
 
@@ -74,8 +81,21 @@ impl Drop for MemoryFile {
     }
 }
 
-/// Maps `length` bytes. With an address of its own, only what the caller has mapped there is replaced.
-fn map(at: *mut libc::c_void, length: usize, access: i32, how: i32, file: i32) -> io::Result<NonNull<u8>> {
+/// Takes the pages of a range of a mapping out of it, by what madvise(2) knows for its kind; returns whether it did.
+///
+/// # Safety
+/// As of [`RegionMemory::renew`].
+pub(crate) unsafe fn advised(base: NonNull<u8>, range: Range<usize>, how: i32) -> bool {
+    let page = rustix::param::page_size();
+    if range.is_empty() || !range.start.is_multiple_of(page) || !range.end.is_multiple_of(page) {
+        return false;
+    }
+    // SAFETY: the range lies within what is mapped from `base` on; nobody of this program counts on what it holds.
+    unsafe { libc::madvise(base.add(range.start).as_ptr().cast(), range.len(), how) == 0 }
+}
+
+/// Maps `length` bytes of a file, or of nothing where there is none. With an address of its own, only what the caller has mapped there is replaced.
+pub(crate) fn map(at: *mut libc::c_void, length: usize, access: i32, how: i32, file: i32) -> io::Result<NonNull<u8>> {
     // SAFETY: without an address the kernel chooses one that nobody uses; with one, the caller owns what is there.
     let start = unsafe { libc::mmap(at, length, access, how, file, 0) };
     if start == libc::MAP_FAILED {

@@ -3,6 +3,7 @@
 use crate::handle::File;
 use crate::lease::Shared;
 use crate::parcel::Guest;
+use crate::sealed::Sealed;
 use std::collections::VecDeque;
 
 /// A part of a file, to be sent without passing through the lane's memory where the system can (sendfile(2)).
@@ -25,6 +26,8 @@ pub enum Segment {
     Guest(Guest),
     /// Bytes that live as long as the program.
     Static(&'static [u8]),
+    /// Bytes that never change.
+    Sealed(Sealed),
     /// Bytes of a file.
     File(FilePart),
 }
@@ -36,6 +39,7 @@ impl Segment {
             Self::Shared(shared) => shared.len(),
             Self::Guest(guest) => guest.len(),
             Self::Static(bytes) => bytes.len(),
+            Self::Sealed(sealed) => sealed.len(),
             Self::File(part) => part.length as usize,
         }
     }
@@ -51,6 +55,7 @@ impl Segment {
             Self::Shared(shared) => Some(shared),
             Self::Guest(guest) => Some(guest),
             Self::Static(bytes) => Some(bytes),
+            Self::Sealed(sealed) => Some(sealed),
             Self::File(_) => None,
         }
     }
@@ -60,7 +65,7 @@ impl Segment {
     pub fn charged(&self) -> usize {
         match self {
             Self::Shared(shared) => shared.charged(),
-            Self::Guest(_) | Self::Static(_) | Self::File(_) => 0,
+            Self::Guest(_) | Self::Static(_) | Self::Sealed(_) | Self::File(_) => 0,
         }
     }
 
@@ -70,7 +75,7 @@ impl Segment {
     pub fn held(&self) -> usize {
         match self {
             Self::Guest(guest) => guest.len(),
-            Self::Shared(_) | Self::Static(_) | Self::File(_) => self.charged(),
+            Self::Shared(_) | Self::Static(_) | Self::Sealed(_) | Self::File(_) => self.charged(),
         }
     }
 
@@ -83,6 +88,7 @@ impl Segment {
             Self::Shared(shared) => shared.skip(bytes),
             Self::Guest(guest) => guest.skip(bytes),
             Self::Static(slice) => *slice = &slice[bytes..],
+            Self::Sealed(sealed) => sealed.skip(bytes),
             Self::File(part) => {
                 assert!(bytes as u64 <= part.length);
                 part.offset += bytes as u64;
@@ -102,6 +108,7 @@ impl Segment {
             Self::Shared(shared) => shared.truncate(bytes),
             Self::Guest(guest) => guest.truncate(bytes),
             Self::Static(slice) => *slice = &slice[..bytes],
+            Self::Sealed(sealed) => sealed.truncate(bytes),
             Self::File(part) => part.length = bytes as u64,
         }
         front
@@ -123,6 +130,12 @@ impl From<Guest> for Segment {
 impl From<&'static [u8]> for Segment {
     fn from(bytes: &'static [u8]) -> Self {
         Self::Static(bytes)
+    }
+}
+
+impl From<Sealed> for Segment {
+    fn from(sealed: Sealed) -> Self {
+        Self::Sealed(sealed)
     }
 }
 
@@ -240,6 +253,22 @@ impl Chain {
             self.length -= part.len();
             to.push(part);
         }
+    }
+
+    /// The system still reads these bytes, and nobody knows for how long ([`Shared::withhold`]). Returns how many bytes of this lane's memory that is, and how many of those are
+    /// used again.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
+    pub fn withhold(self) -> (usize, usize) {
+        let (bytes, mut renewed) = (self.charged(), 0);
+        for segment in self.segments {
+            match segment {
+                Segment::Shared(shared) => renewed += shared.withhold(),
+                // Another lane's: it never comes home.
+                Segment::Guest(guest) => std::mem::forget(guest),
+                Segment::Static(_) | Segment::Sealed(_) | Segment::File(_) => {}
+            }
+        }
+        (bytes, renewed)
     }
 
     /// Drops everything and keeps the storage for reuse.

@@ -48,8 +48,31 @@ pub struct DriverCounters {
     pub receives_starved: u64,
     /// Kernel events for sockets that were closed meanwhile.
     pub events_stale: u64,
-    /// Sends asked to go without copying that the kernel copied anyway.
-    pub sends_copied_anyway: u64,
+    /// How sends left.
+    pub sends: SendCounters,
+}
+
+/// How large sends left a driver, and what became of their memory, since its creation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendCounters {
+    /// Sends that the kernel was asked to read from where they lie.
+    pub uncopied: u64,
+    /// Of their calls, those that the kernel copied anyway.
+    pub copied_anyway: u64,
+    /// Large sends that were copied because the kernel was seen to copy there, or has not said yet.
+    pub copied_seen: u64,
+    /// Large sends that were copied because their sockets have no other ones.
+    pub copied_refused: u64,
+    /// Large sends that were copied because the lane was short of memory, or much of it was withheld.
+    pub copied_short: u64,
+    /// Uncopied sends of which something was copied because there was no room for a notice.
+    pub copied_full: u64,
+    /// Calls that sent sealed bytes from their file.
+    pub sealed: u64,
+    /// Bytes of memory that the system was too long to release.
+    pub withheld_bytes: u64,
+    /// Those of them that were given new pages, and are used again.
+    pub renewed_bytes: u64,
 }
 
 /// What a lane asks the operating system through. One belongs to one lane and is used on that lane's thread only.

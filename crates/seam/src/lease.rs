@@ -13,6 +13,7 @@ use crate::region::{Region, RegionMemory};
 use crate::share::Share;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io::IoSlice;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -154,6 +155,19 @@ impl Arena {
         Ok(Self::on(Region::of(Box::new(memory))))
     }
 
+    /// [`Arena::new`] in memory that `make` makes, of the bytes that it is told; it may have none.
+    ///
+    /// # Errors
+    /// As of [`Arena::new`].
+    pub fn made<M: RegionMemory>(bytes: usize, make: impl FnOnce(usize) -> Option<M>) -> Result<Self, Error> {
+        let most = ARENA_BYTES_MAX;
+        if bytes == 0 || bytes > most {
+            return Err(Error::ArenaSize { got: bytes, most });
+        }
+        let bytes = bytes.next_multiple_of(LEASE_BYTES_MAX);
+        Self::of(make(bytes).ok_or(Error::ArenaRefused { bytes })?)
+    }
+
     fn on(region: Region) -> Self {
         let bytes = region.bytes();
         // reason: the largest arena has 2^28 units.
@@ -240,6 +254,13 @@ impl Arena {
     pub fn copy_of(&self, bytes: &[u8]) -> Option<Lease> {
         let mut lease = self.lease(bytes.len())?;
         lease.append(bytes);
+        Some(lease)
+    }
+
+    /// A lease that holds a copy of these parts, one behind the other, under the rules of [`Arena::lease`].
+    pub fn gather(&self, parts: &[IoSlice]) -> Option<Lease> {
+        let mut lease = self.lease(parts.iter().map(|part| part.len()).sum())?;
+        parts.iter().for_each(|part| lease.append(part));
         Some(lease)
     }
 
@@ -728,6 +749,20 @@ impl Shared {
     /// Whether this is the only view of its block.
     pub fn is_only(&self) -> bool {
         self.block.arena.0.memory.borrow().buddy.references(self.block.unit) == 1
+    }
+
+    /// The system still reads these bytes, and nobody knows for how long: nobody writes to them again. Returns the bytes of the block if they are used again all the same,
+    /// because it was given new pages; else it stays away, and 0 is returned. The former takes a block of whole pages, of which this is the only view.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
+    pub fn withhold(self) -> usize {
+        let (start, bytes) = (self.block.unit as usize * UNIT, self.block.capacity());
+        // SAFETY: the block is within the region. This is its only view, so nobody else of this program reads it; and whoever takes it next finds zeros, or what lay there, as in any block.
+        let is_renewed = self.is_only() && unsafe { self.block.arena.0.region.renew(start..start + bytes) };
+        if is_renewed {
+            return bytes;
+        }
+        std::mem::forget(self);
+        0
     }
 
     /// The arena that the bytes lie in.

@@ -45,6 +45,7 @@ mod ports;
 mod random;
 mod record;
 mod region;
+mod sealed;
 pub mod share;
 pub mod slab;
 mod sync;
@@ -62,7 +63,8 @@ pub use datagram::{
 };
 pub use detached::Detached;
 pub use driver::{
-    DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, RELEASE_LIMIT, Wait,
+    DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, RELEASE_LIMIT, SendCounters,
+    Wait,
 };
 pub use error::{Error, Fault, Reason};
 pub use frame::{
@@ -86,5 +88,6 @@ pub use ports::{Attention, PortEnd, PortTable};
 pub use random::{Random, mix};
 pub use record::{Code, Level, Record};
 pub use region::RegionMemory;
+pub use sealed::{Sealed, SealedMemory};
 pub use tuning::Tuning;
 pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

@@ -5,6 +5,7 @@
 
 use crate::error::Error;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// Memory that somebody has made for an [`Arena`](crate::Arena), of whatever the system has: a mapped memory file, huge pages, pages that are locked. It is given back
@@ -19,6 +20,15 @@ pub unsafe trait RegionMemory: Send + 'static {
 
     /// How many bytes there are.
     fn bytes(&self) -> usize;
+
+    /// Puts new pages of zeros into this range, in place of those that are there: whoever in the system still reads these goes on reading them, and they are gone with the last
+    /// who does. Returns whether it did; the bytes are as they were if not. By default it cannot; nor can it where the range does not begin and end with pages.
+    ///
+    /// # Safety
+    /// The range lies within the memory, and nobody in this program reads or writes it meanwhile, or counts on what it holds.
+    unsafe fn renew(&self, _range: Range<usize>) -> bool {
+        false
+    }
 }
 
 /// A piece of memory that an arena or frame memory lends parts of.
@@ -26,7 +36,7 @@ pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,
     /// Whose it is: dropped behind the last part that is lent.
-    _memory: Box<dyn RegionMemory>,
+    memory: Box<dyn RegionMemory>,
 }
 
 // SAFETY: a region is memory that belongs to no thread. Which part of it may be touched, and by whom, is decided by the arena or frame memory that lends it.
@@ -42,7 +52,7 @@ impl Region {
     pub(crate) fn of(memory: Box<dyn RegionMemory>) -> Self {
         let (base, bytes) = (memory.base(), memory.bytes());
         assert!(bytes > 0, "a region has bytes");
-        Self { base, bytes, _memory: memory }
+        Self { base, bytes, memory }
     }
 
     /// Where it begins.
@@ -53,6 +63,16 @@ impl Region {
     /// Its length.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Puts new pages into a range, where that can be done.
+    ///
+    /// # Safety
+    /// As of [`RegionMemory::renew`].
+    pub(crate) unsafe fn renew(&self, range: Range<usize>) -> bool {
+        assert!(range.start <= range.end && range.end <= self.bytes, "{range:?} lies within {} bytes", self.bytes);
+        // SAFETY: within the memory; the rest is the caller's promise.
+        unsafe { self.memory.renew(range) }
     }
 
     /// The address `offset` bytes behind the beginning.

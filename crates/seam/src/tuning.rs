@@ -27,6 +27,8 @@ pub struct Tuning {
     pub watches_max: usize,
     /// See the function of this name.
     pub zero_copy_bytes: usize,
+    /// See the function of this name.
+    pub zero_copy_always: bool,
 }
 
 impl Default for Tuning {
@@ -40,6 +42,7 @@ impl Default for Tuning {
             offload_threads: 4,
             watches_max: 1024,
             zero_copy_bytes: usize::MAX,
+            zero_copy_always: false,
         }
     }
 }
@@ -105,11 +108,19 @@ impl Tuning {
     }
 
     /// Sends of at least so many bytes leave the lane's memory without being copied by the kernel, where it can (MSG_ZEROCOPY on TCP); at least 1. Their memory stays charged to
-    /// their connection until the peer has taken it, or the card has read it. By default no send does, because it costs more wherever the kernel copies in the end: on loopback, between
-    /// virtual interfaces, and for few bytes. `sends_copied_anyway` counts how often it did. Try it with cards that gather and sum (SG, CSUM) and sends of 64 KiB and more.
+    /// their connection until the peer has taken it, or the card has read it. Where the kernel copies in the end, on loopback and between virtual interfaces, the first such send shows it, and
+    /// sends to that network are copied for ten minutes. `sends_uncopied`, `sends_copied_anyway` and their fellows count which way sends went, and why. By default no send goes so. Try it with
+    /// cards that gather and sum (SG, CSUM) and sends of 64 KiB and more.
     #[must_use]
     pub fn zero_copy_bytes(mut self, bytes: usize) -> Self {
         self.zero_copy_bytes = bytes;
+        self
+    }
+
+    /// Whether large sends are never copied by choice, whatever was seen before: for measurements. By default they are.
+    #[must_use]
+    pub fn zero_copy_always(mut self, always: bool) -> Self {
+        self.zero_copy_always = always;
         self
     }
 }

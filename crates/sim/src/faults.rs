@@ -111,6 +111,11 @@ faults! {
     lost_file_notices: LostFileNotices,
     /// A service is refused memory that the lane would lend it, as if that were used up: for a lease, a write, an answer, or what is kept for one.
     refused_memory: RefusedMemory,
+    /// A send's memory is released only when the receiver has read its bytes, long after it has acknowledged them: both have the same pages, as with sendfile(2) on one machine. After
+    /// a second the receiver's system copies what it keeps.
+    shared_pages: SharedPages,
+    /// What the system still reads of a socket that is closed is never released. Drawn at the close.
+    never_release: NeverRelease,
 }
 
 impl Faults {
@@ -156,6 +161,9 @@ impl FaultCounts {
 pub enum Planted {
     /// A send's memory is declared released while the system still reads it: other bytes leave than were meant.
     EarlyRelease,
+    /// The memory of a send whose pages the receiver has is declared released when that has acknowledged them, and not read: it reads what was written there since
+    /// ([`Faults::shared_pages`]).
+    ReleaseAtAcknowledgement,
     /// The release that was promised never comes.
     LostRelease,
     /// A send's memory is released twice.
@@ -198,8 +206,9 @@ pub enum Planted {
 
 impl Planted {
     /// Every planted bug but those of ports.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::EarlyRelease,
+        Self::ReleaseAtAcknowledgement,
         Self::LostRelease,
         Self::DoubleRelease,
         Self::UnorderedRelease,

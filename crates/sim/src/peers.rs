@@ -86,6 +86,7 @@ impl Peer {
         let mut bytes = vec![0; most.min(pipe.readable())];
         pipe.read(&mut bytes);
         state.log.note(state.clock.now(), Site::Peer(self.id), "reads", Detail::Amount(bytes.len() as u64));
+        state.release_passed(name, 1 - side);
         state.pump(name, 1 - side);
         bytes
     }

@@ -70,6 +70,7 @@ impl World {
             planted: None,
             planted_count: 0,
             keeps_sends: false,
+            shared: std::collections::BTreeMap::new(),
             log: Log::new(),
             ledger: Ledger::new(),
             net: Network::new(),

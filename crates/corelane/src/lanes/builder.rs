@@ -13,6 +13,7 @@ use crate::lanes::receiving::Asked;
 use crate::lanes::url::Url;
 use corelane_lane::LaneSettings;
 use corelane_os::handed::Handed;
+use corelane_os::lane_memory::Pages;
 #[cfg(feature = "packets")]
 use corelane_rss::Key;
 use corelane_rss::Transport;
@@ -102,6 +103,7 @@ pub struct Lanes {
     /// Others see no page of it.
     pub(crate) is_unlisted: bool,
     pub(crate) parcels: AbroadLimits,
+    pub(crate) pages: Pages,
     /// None until somebody sets one.
     pub(crate) connections_max: Option<u32>,
     /// None until somebody sets some.
@@ -142,6 +144,7 @@ impl Lanes {
             stall: None,
             is_unlisted: false,
             parcels: AbroadLimits::default(),
+            pages: Pages::default(),
             connections_max: None,
             limits: None,
             services: Vec::new(),
@@ -286,6 +289,20 @@ impl Lanes {
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.settings.memory_bytes = bytes;
         self.memory_is_asked = true;
+        self
+    }
+
+    /// Whether each lane's memory has huge pages of 2 MiB, of those that were set aside (`vm.nr_hugepages`); else the kernel is asked for transparent ones, and a line says so. By default it has
+    /// ordinary ones.
+    pub fn huge_pages(mut self, huge: bool) -> Self {
+        self.pages.huge = huge;
+        self
+    }
+
+    /// Whether each lane's memory is there from the beginning and is never taken out (mlock(2)); where the limit of locked memory forbids it, a line says so. By default it is committed as it is
+    /// used.
+    pub fn locked_memory(mut self, locked: bool) -> Self {
+        self.pages.locked = locked;
         self
     }
 

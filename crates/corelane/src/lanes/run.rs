@@ -283,6 +283,7 @@ impl Running {
                 settings,
                 tuning,
                 parcels: lanes.parcels,
+                pages: lanes.pages,
                 connections_max: lanes.lane_connections_max(),
                 descriptors,
                 sharing: Sharing { share_port: self.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },

@@ -1,6 +1,7 @@
 //! What a socket keeps of sends whose memory the kernel reads from where it lies.
 
 use super::endpoint::Endpoint;
+use crate::means::{Own, Ways};
 use crate::notices::Notices;
 use corelane_os::{clock, uncopied};
 use corelane_seam::slab::Key;
@@ -15,6 +16,17 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Chains of a socket whose storage is kept: as many are seldom in flight.
 const SPARE_MAX: usize = 8;
 
+/// Whether a socket sends so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nobody has asked it.
+    #[default]
+    Unasked,
+    Allowed,
+    /// It never does.
+    Refused,
+}
+
 /// What a socket keeps of its sends.
 #[derive(Default)]
 pub(super) struct KeptSends {
@@ -22,8 +34,9 @@ pub(super) struct KeptSends {
     pub(super) sends: VecDeque<KeptSend>,
     /// Storage for the next ones.
     pub(super) spare: Vec<Chain>,
-    /// The socket never sends so.
-    pub(super) is_refused: bool,
+    pub(super) standing: Standing,
+    /// What was seen of its uncopied sends.
+    pub(super) own: Own,
 }
 
 /// A send that has ended, and is read.
@@ -36,10 +49,11 @@ pub(super) struct KeptSend {
 
 impl KeptSends {
     /// Takes the notices that wait at the socket, and releases what is read, the oldest first; returns how many calls were copied all the same.
-    pub(super) fn take_notices(&mut self, socket: BorrowedFd, completions: &mut Vec<Completion>) -> u64 {
+    pub(super) fn take_notices(&mut self, socket: BorrowedFd, ways: &mut Ways, completions: &mut Vec<Completion>) -> u64 {
         let mut copied = 0;
         while let Some(notice) = uncopied::next_notice(socket) {
             self.notices.note(notice.first, notice.last);
+            ways.note(&mut self.own, notice.is_copied, clock::now);
             if notice.is_copied {
                 copied += u64::from(notice.last.wrapping_sub(notice.first)) + 1;
             }
@@ -54,18 +68,19 @@ impl KeptSends {
 
     /// Waits until the kernel has read all, or the time is over: for a driver that ends.
     pub(super) fn await_notices(&mut self, socket: BorrowedFd, deadline: u64) {
-        let mut nobody_hears = Vec::new();
-        self.take_notices(socket, &mut nobody_hears);
+        let (mut nobody_hears, mut nobody_asks) = (Vec::new(), Ways::default());
+        self.take_notices(socket, &mut nobody_asks, &mut nobody_hears);
         while !self.sends.is_empty() && clock::now() < deadline {
             // reason: a socket that was broken off is always ready (POLLHUP, poll(2)), so its readiness cannot be waited for.
             std::thread::sleep(LOOK_AGAIN);
-            self.take_notices(socket, &mut nobody_hears);
+            self.take_notices(socket, &mut nobody_asks, &mut nobody_hears);
         }
     }
 
-    /// The kernel still reads what is left: it must never be used again.
-    pub(super) fn withhold(self) {
-        self.sends.into_iter().for_each(|send| std::mem::forget(send.chain));
+    /// The kernel still reads what is left: nobody writes to it again. Returns how many bytes that is, and how many of them are used again.
+    pub(super) fn withhold(self) -> (usize, usize) {
+        let each = self.sends.into_iter().map(|send| send.chain.withhold());
+        each.fold((0, 0), |(bytes, renewed), (more, of_them)| (bytes + more, renewed + of_them))
     }
 
     /// Keeps the storage of an empty chain.

@@ -1,10 +1,11 @@
 //! Connections that leave for another driver of the program, and come from one.
 
 use super::endpoint::{Endpoint, EndpointKind, Receiving, Sending};
-use super::kept::KeptSends;
+use super::kept::{KeptSends, Standing};
 use super::source::{Copies, ReadinessSource};
 use super::state::ReadinessDriver;
 use crate::crossing::Berthed;
+use crate::means::Own;
 use crate::notices::Notices;
 use corelane_seam::slab::Key;
 use corelane_seam::{Detached, Fault, Reason, Socket};
@@ -12,8 +13,8 @@ use corelane_seam::{Detached, Fault, Reason, Socket};
 /// A connection on its way between two drivers.
 struct OnItsWay {
     berthed: Berthed,
-    /// How its sends were numbered, if it has sent without copying, and whether it never does: the numbers are the socket's, so they go on.
-    uncopied: Option<(Notices, bool)>,
+    /// If it was asked: how its sends were numbered, whether it sends so at all, and what was seen of that. The numbers are the socket's, so they go on.
+    uncopied: Option<(Notices, Standing, Own)>,
 }
 
 impl<S: ReadinessSource> ReadinessDriver<S> {
@@ -36,7 +37,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             // The connection stays open, so its watching does not end with this descriptor.
             self.source.close(key.bits(), endpoint.descriptor, Copies::Others);
         }
-        let uncopied = kept.map(|kept| (kept.notices, kept.is_refused));
+        let uncopied = kept.map(|kept| (kept.notices, kept.standing, kept.own));
         Ok(Detached::new(OnItsWay { berthed, uncopied }))
     }
 
@@ -53,8 +54,8 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         // What has come meanwhile makes no edge here: so the first receive looks.
         endpoint.mark_news();
         let key = self.endpoints.insert(endpoint);
-        if let Some((notices, is_refused)) = uncopied {
-            self.kept.insert(key.bits(), KeptSends { notices, is_refused, ..KeptSends::default() });
+        if let Some((notices, standing, own)) = uncopied {
+            self.kept.insert(key.bits(), KeptSends { notices, standing, own, ..KeptSends::default() });
         }
         Ok(key.into())
     }

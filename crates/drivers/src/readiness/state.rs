@@ -10,6 +10,7 @@ use crate::bell::EventBell;
 use crate::crossing::Crossing;
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::errors::Error;
+use crate::means::Ways;
 use crate::needed_calls::probe_socket_calls;
 use crate::offload::{Ended, Helpers};
 use crate::open_file::OpenFile;
@@ -113,6 +114,8 @@ pub struct ReadinessDriver<S: ReadinessSource> {
     pub(super) closing: Vec<(u64, Handle)>,
     /// What connections keep that have sent without a copy, by their keys.
     pub(super) kept: BTreeMap<u64, KeptSends>,
+    /// What was seen of uncopied sends, by their peers' networks.
+    pub(super) ways: Ways,
     /// Sockets whose close was submitted, and whose sends the kernel still reads.
     pub(super) parted: Vec<Parted>,
     pub(super) pushed: Vec<(Handle, Op)>,
@@ -160,6 +163,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             ended: Vec::new(),
             closing: Vec::new(),
             kept: BTreeMap::new(),
+            ways: Ways::default(),
             parted: Vec::new(),
             pushed: Vec::new(),
             abandoned: 0,

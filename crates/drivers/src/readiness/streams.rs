@@ -3,6 +3,7 @@
 use super::endpoint::{EndpointKind, HeldAt, Receiving, Sending};
 use super::source::{Copies, ReadinessSource};
 use super::state::{Budget, Held, ReadinessDriver};
+use crate::means::Means;
 use crate::stream::{self, Received};
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
@@ -196,16 +197,17 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Sends what goes; none if nothing does. Says, too, whether the memory of that is released.
     fn send_once(&mut self, key: Key, handle: Handle, chain: &mut Chain) -> Option<(usize, Option<Fault>, bool)> {
         let asked = chain.len();
-        let (sent, is_released) = match self.leaves_uncopied(key, asked) {
-            true => self.send_uncopied(key, handle, chain),
-            false => {
-                let files = &self.files;
-                let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-                (stream::send(socket, chain, |file| files.get(file.into()).map(|open| open.file.as_fd())), true)
-            }
+        let (sent, is_released) = if asked >= self.tuning.zero_copy_bytes && self.means_of(key) == Means::Uncopied {
+            self.send_uncopied(key, handle, chain)
+        } else {
+            let files = &self.files;
+            let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
+            (stream::send(socket, chain, |file| files.get(file.into()).map(|open| open.file.as_fd())), true)
         };
         assert!(sent.bytes + chain.len() == asked, "no byte is lost or sent twice");
         self.counters.calls_work += sent.calls;
+        self.counters.sends.sealed += sent.from_sealed;
+        self.counters.sends.copied_full += u64::from(sent.lacked_room);
         (sent.bytes > 0 || sent.fault.is_some()).then_some((sent.bytes, sent.fault, is_released))
     }
 }

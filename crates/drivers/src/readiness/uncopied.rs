@@ -7,30 +7,45 @@
 //! ```
 
 use super::endpoint::Endpoint;
-use super::kept::{KeptSend, KeptSends, Parted};
+use super::kept::{KeptSend, KeptSends, Parted, Standing};
 use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
+use crate::means::{Asked, Means, Own, Why};
 use crate::stream::{self, Sent};
-use corelane_os::{clock, uncopied};
+use corelane_os::{clock, sockets, uncopied};
 use corelane_seam::slab::Key;
 use corelane_seam::{Chain, Completion, File, Handle, RELEASE_LIMIT, Wait, nanoseconds};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 impl<S: ReadinessSource> ReadinessDriver<S> {
-    /// Whether a send of so many bytes is to leave without being copied; for the first one its socket is asked whether it can.
-    pub(super) fn leaves_uncopied(&mut self, key: Key, bytes: usize) -> bool {
-        if bytes < self.tuning.zero_copy_bytes {
-            return false;
-        }
-        if let Some(kept) = self.kept.get(&key.bits()) {
-            return !kept.is_refused;
-        }
+    /// How a large send leaves, which is counted. For the first of a connection its peer is looked at, and for the first uncopied one its socket is asked.
+    #[inline(never)]
+    pub(super) fn means_of(&mut self, key: Key) -> Means {
         let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-        // Without edges nobody would hear of notices.
-        let is_refused = uncopied::allow(socket).is_err() || self.watch(key).is_err();
-        self.kept.insert(key.bits(), KeptSends { is_refused, ..KeptSends::default() });
-        !is_refused
+        let kept = self.kept.entry(key.bits()).or_insert_with(|| {
+            let peer = sockets::peer_address(socket).ok().filter(|peer| peer.inet().is_some());
+            let standing = if peer.is_some() { Standing::Unasked } else { Standing::Refused };
+            KeptSends { standing, own: peer.as_ref().map(Own::of).unwrap_or_default(), ..KeptSends::default() }
+        });
+        let is_short =
+            self.arena.free() < self.arena.reserve() || self.counters.sends.withheld_bytes > self.arena.limit() as u64 / 8;
+        let asked = Asked { is_refused: kept.standing == Standing::Refused, is_short, always: self.tuning.zero_copy_always };
+        let mut means = self.ways.choose(&kept.own, asked, clock::now);
+        if means == Means::Uncopied && kept.standing == Standing::Unasked {
+            // Without edges nobody would hear of notices.
+            let is_allowed = uncopied::allow(socket).is_ok() && self.watch(key).is_ok();
+            let standing = if is_allowed { Standing::Allowed } else { Standing::Refused };
+            self.kept.entry(key.bits()).and_modify(|kept| kept.standing = standing);
+            means = if is_allowed { Means::Uncopied } else { Means::Copied(Why::Refused) };
+        }
+        *match means {
+            Means::Uncopied => &mut self.counters.sends.uncopied,
+            Means::Copied(Why::Refused) => &mut self.counters.sends.copied_refused,
+            Means::Copied(Why::Short) => &mut self.counters.sends.copied_short,
+            Means::Copied(Why::Seen) => &mut self.counters.sends.copied_seen,
+        } += 1;
+        means
     }
 
     /// Sends what goes; says whether the memory of that is released.
@@ -51,9 +66,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 
     /// An edge tells of an error of a socket, or of notices.
     pub(super) fn note_notices(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        let Some(kept) = self.kept.get_mut(&key.bits()).filter(|kept| !kept.is_refused) else { return };
+        let Some(kept) = self.kept.get_mut(&key.bits()).filter(|kept| kept.standing == Standing::Allowed) else { return };
         let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-        self.counters.sends_copied_anyway += kept.take_notices(socket, completions);
+        self.counters.sends.copied_anyway += kept.take_notices(socket, &mut self.ways, completions);
     }
 
     /// An edge tells of a socket that is not in the table; returns whether it is one that was parted.
@@ -107,18 +122,20 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     fn look_at_parted(&mut self, place: usize, completions: &mut Vec<Completion>) {
         let parted = &mut self.parted[place];
         let socket = parted.endpoint.descriptor.as_fd();
-        self.counters.sends_copied_anyway += parted.kept.take_notices(socket, completions);
+        self.counters.sends.copied_anyway += parted.kept.take_notices(socket, &mut self.ways, completions);
         let now = clock::now();
         if now >= parted.until && !parted.is_broken_off {
             uncopied::break_off(socket);
             (parted.is_broken_off, parted.until) = (true, now.saturating_add(nanoseconds(RELEASE_LIMIT) / 2));
-            self.counters.sends_copied_anyway += parted.kept.take_notices(socket, completions);
+            self.counters.sends.copied_anyway += parted.kept.take_notices(socket, &mut self.ways, completions);
         }
         let parted = &self.parted[place];
         let is_late = now >= parted.until;
         if parted.kept.sends.is_empty() || is_late {
             let Parted { key, endpoint, kept, handle, .. } = self.parted.swap_remove(place);
-            kept.withhold();
+            let (withheld, renewed) = kept.withhold();
+            self.counters.sends.withheld_bytes += withheld as u64;
+            self.counters.sends.renewed_bytes += renewed as u64;
             self.release(key, endpoint);
             self.closing.push((key.bits(), handle));
         }
@@ -156,7 +173,10 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 mod tests {
     use super::*;
     use crate::{EpollDriver, EventBell, Probes};
-    use corelane_seam::{Arena, Chain, Driver, Listen, Op, Outcome, Socket, StreamOp, StreamOptions, StreamOutcome, Tuning};
+    use corelane_os::lane_memory::{LaneMemory, Pages};
+    use corelane_seam::{
+        Arena, Chain, Driver, Listen, Op, Outcome, SendCounters, Socket, StreamOp, StreamOptions, StreamOutcome, Tuning,
+    };
     use std::os::fd::OwnedFd;
 
     const BYTES: usize = 1 << 20;
@@ -169,9 +189,8 @@ mod tests {
         completions
     }
 
-    /// A driver with a connection over which it has sent more than its peer has room for, and that peer, which never reads.
-    fn sending(arena: &Arena) -> (EpollDriver, Socket, OwnedFd) {
-        let tuning = Tuning::default().zero_copy_bytes(1);
+    /// A driver with a connection, and its peer.
+    fn joined(arena: &Arena, tuning: Tuning) -> (EpollDriver, Socket, OwnedFd) {
         let mut driver = EpollDriver::with_bell(arena.clone(), tuning, Probes::default(), EventBell::shared().unwrap()).unwrap();
         let address = "127.0.0.1:0".parse().unwrap();
         let listen = Listen { address, backlog: 8, share_port: false, v6_only: false, stream: StreamOptions::default() };
@@ -180,13 +199,87 @@ mod tests {
         driver.push(Handle::new(1, 0, 0), StreamOp::Accept { listener }.into());
         let accepted = std::iter::repeat_with(|| ()).find_map(|()| collect(&mut driver).pop()).unwrap();
         let Outcome::Stream(StreamOutcome::Accepted { socket, .. }) = accepted.outcome else { panic!("{accepted:?}") };
+        (driver, socket, peer)
+    }
+
+    /// Sends so much of the arena's memory.
+    fn send(driver: &mut EpollDriver, arena: &Arena, socket: Socket, bytes: usize) -> Completion {
         let mut chain = Chain::new();
-        chain.push(arena.copy_of(&[7; BYTES]).unwrap().share());
+        chain.push(arena.copy_of(&vec![7; bytes]).unwrap().share());
         driver.push(SEND, StreamOp::Send { socket, chain }.into());
-        let sent = std::iter::repeat_with(|| ()).find_map(|()| collect(&mut driver).pop()).unwrap();
+        std::iter::repeat_with(|| ()).find_map(|()| collect(driver).pop()).unwrap()
+    }
+
+    /// A driver with a connection over which it has sent more than its peer has room for, and that peer, which never reads.
+    fn sending(arena: &Arena) -> (EpollDriver, Socket, OwnedFd) {
+        let (mut driver, socket, peer) = joined(arena, Tuning::default().zero_copy_bytes(1).zero_copy_always(true));
+        let sent = send(&mut driver, arena, socket, BYTES);
         assert!(!sent.released && matches!(sent.outcome, Outcome::Stream(StreamOutcome::Sent { bytes, .. }) if bytes > 64 << 10));
         drop(sent);
         (driver, socket, peer)
+    }
+
+    /// System calls that this many large sends take, each of which the peer reads before the next.
+    fn calls_of(arena: &Arena, tuning: Tuning, first: usize) -> (u64, SendCounters) {
+        const LARGE: usize = 64 << 10;
+        let (mut driver, socket, peer) = joined(arena, tuning);
+        let mut before = 0;
+        for number in 0..first + 20 {
+            if number == first {
+                before = driver.counters().calls_work;
+            }
+            let sent = send(&mut driver, arena, socket, LARGE);
+            let mut is_released = sent.released;
+            let mut left = LARGE;
+            while left > 0 {
+                corelane_os::testing::wait_for(peer.as_fd(), libc::POLLIN);
+                left -= rustix::io::read(&peer, &mut vec![0; left]).unwrap();
+            }
+            while !is_released {
+                is_released = collect(&mut driver).iter().any(|end| matches!(end.outcome, Outcome::Released));
+            }
+        }
+        (driver.counters().calls_work - before, driver.counters().sends)
+    }
+
+    #[test]
+    fn once_it_is_known_what_is_copied_anyway_takes_the_calls_of_a_plain_send() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let (plain, none) = calls_of(&arena, Tuning::default(), 1);
+        let (chosen, sends) = calls_of(&arena, Tuning::default().zero_copy_bytes(1), 1);
+        assert_eq!((plain, none, chosen), (20, SendCounters::default(), 20));
+        assert_eq!(sends, SendCounters { uncopied: 1, copied_anyway: 1, copied_seen: 20, ..SendCounters::default() });
+    }
+
+    #[test]
+    fn where_memory_is_short_or_much_of_it_withheld_sends_are_copied() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let (mut driver, socket, _peer) = joined(&arena, Tuning::default().zero_copy_bytes(1));
+        let mut hoard: Vec<_> = std::iter::from_fn(|| arena.lease_or_none(64 << 10)).collect();
+        hoard.truncate(hoard.len() - arena.reserve() / (64 << 10));
+        assert!(send(&mut driver, &arena, socket, 4096).released, "it takes of the reserve");
+        drop(hoard);
+        driver.counters.sends.withheld_bytes = arena.limit() as u64 / 8 + 1;
+        assert!(send(&mut driver, &arena, socket, 4096).released);
+        driver.counters.sends.withheld_bytes -= 1;
+        assert!(!send(&mut driver, &arena, socket, 4096).released);
+        let sends = driver.counters().sends;
+        assert_eq!((sends.copied_short, sends.uncopied), (2, 1));
+    }
+
+    #[test]
+    fn a_socket_that_cannot_is_no_sign_for_others() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let (mut driver, socket, _peer) = joined(&arena, Tuning::default().zero_copy_bytes(1));
+        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        one.set_nonblocking(true).unwrap();
+        let unix = driver.enter(one.into(), super::super::endpoint::EndpointKind::Stream).unwrap();
+        (0..2).for_each(|_| assert!(send(&mut driver, &arena, unix.into(), 4096).released));
+        let asked = Asked { is_refused: false, is_short: false, always: false };
+        assert_eq!(driver.ways.choose(&Own::default(), asked, || 1), Means::Uncopied, "nobody asked in that place");
+        assert!(!send(&mut driver, &arena, socket, 4096).released);
+        assert_eq!(driver.counters().sends, SendCounters { uncopied: 1, copied_refused: 2, ..driver.counters().sends });
+        drop(other);
     }
 
     /// Whatever comes until the close has ended.
@@ -212,13 +305,11 @@ mod tests {
         corelane_os::testing::wait_for(peer.as_fd(), libc::POLLERR);
     }
 
-    /// As where a card never says that it has read.
-    #[test]
-    fn what_is_never_read_is_never_used_again() {
-        let arena = Arena::new(4 << 20).unwrap();
-        let (mut driver, socket, _peer) = sending(&arena);
+    /// As where a card never says that it has read. Returns what the driver counted.
+    fn never_read(arena: &Arena, bytes: usize) -> SendCounters {
+        let (mut driver, socket, _peer) = sending(arena);
         let mut chain = Chain::new();
-        chain.push(arena.copy_of(b"read for ever").unwrap().share());
+        chain.push(arena.copy_of(&vec![9; bytes]).unwrap().share());
         let kept = driver.kept.values_mut().next().unwrap();
         let last = kept.notices.take();
         kept.sends.push_back(KeptSend { handle: SEND, last, chain });
@@ -229,8 +320,21 @@ mod tests {
         driver.parted[0].until = 0;
         let ends = until_closed(&mut driver);
         assert_eq!(ends.len(), 1, "nothing is said to be released that is read");
-        drop(driver);
-        assert_eq!(arena.used(), 256, "nobody gets it");
+        driver.counters().sends
+    }
+
+    #[test]
+    fn what_is_never_read_is_never_used_again() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let sends = never_read(&arena, 256);
+        assert_eq!((sends.withheld_bytes, sends.renewed_bytes, arena.used()), (256, 0, 256), "nobody gets it");
+    }
+
+    #[test]
+    fn the_place_of_what_is_never_read_is_used_again_with_new_pages() {
+        let arena = Arena::made(4 << 20, |bytes| Some(LaneMemory::new(bytes, Pages::default()).unwrap().0)).unwrap();
+        let sends = never_read(&arena, 64 << 10);
+        assert_eq!((sends.withheld_bytes, sends.renewed_bytes, arena.used()), (64 << 10, 64 << 10, 0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod corruption;
 mod shared;
 mod transparent;
 mod uring;

@@ -192,6 +192,7 @@ impl State {
         }
         let stream = self.net.held(name);
         stream.pipes[1 - side].read(&mut lease.spare()[..bytes]);
+        self.release_passed(name, 1 - side);
         if bytes > 0 && self.plants(Planted::CorruptByte) {
             lease.spare()[bytes - 1] ^= 0x20;
         }
@@ -235,9 +236,9 @@ impl State {
         rest.append(&mut chain);
         let bytes = self.put_on_wire(lane, socket, &meant, &mut rest);
         let mut completion = Completion::last(asked.handle, Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }));
-        if self.is_to_hold() {
+        if let Some(hold) = self.is_to_hold(lane, socket, bytes) {
             completion.released = false;
-            self.hold(lane, Held::new(asked, socket, sent));
+            self.hold(lane, Held::new(asked, socket, sent), hold);
         }
         self.enqueue(lane, Undelivered { completion, ..entry(asked, Some(socket), Outcome::Released) });
     }
@@ -282,6 +283,7 @@ impl State {
                 Segment::Shared(shared) => shared,
                 Segment::Guest(guest) => guest,
                 Segment::Static(part) => part,
+                Segment::Sealed(sealed) => sealed,
             };
             bytes.extend_from_slice(part);
             if part.len() < segment.len() {

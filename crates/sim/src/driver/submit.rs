@@ -207,7 +207,12 @@ impl State {
                 let (name, side) = (at.stream, at.side);
                 let pipes = &self.net.streams[name].pipes;
                 at.moved = Some((pipes[side].taken.bytes, pipes[1 - side].read));
+                // What is released by that does not end the close before it has begun.
+                slot.holds += 1;
                 self.close_end(name, side, reset);
+                if let Some(slot) = self.lanes[lane].sockets.get(socket) {
+                    slot.holds -= 1;
+                }
             }
         }
         self.await_releases(lane, socket);

@@ -13,6 +13,7 @@ use corelane_seam::{
 use descriptors::Descriptors;
 use sockets::Sockets;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -66,11 +67,31 @@ pub(crate) struct Held {
     pub(crate) tally: Tally,
     /// The system reads it no longer, and still reads something that was sent before.
     pub(crate) is_read: bool,
+    /// The receiver has its pages: where its bytes stand in the stream of this end of this connection.
+    pub(crate) shared: Option<SharedPages>,
+    /// The system reads it for ever.
+    pub(crate) is_never: bool,
+}
+
+/// Where the bytes of a send stand whose pages the receiver has.
+#[derive(Clone)]
+pub(crate) struct SharedPages {
+    pub(crate) stream: u64,
+    pub(crate) side: usize,
+    pub(crate) places: Range<u64>,
 }
 
 impl Held {
     pub(crate) fn new(asked: Asked, socket: Socket, chain: Chain) -> Self {
-        Self { asked, socket, tally: memory_tally(&chain), chain, is_read: false }
+        Self { asked, socket, tally: memory_tally(&chain), chain, is_read: false, shared: None, is_never: false }
+    }
+
+    /// The same, which keeps no file open.
+    pub(crate) fn without_files(mut self) -> Self {
+        let mut memory = Chain::new();
+        self.chain.segments().filter(|segment| segment.bytes().is_some()).for_each(|segment| memory.push(segment.clone()));
+        self.chain = memory;
+        self
     }
 
     pub(crate) fn is_unchanged(&self) -> bool {
@@ -173,7 +194,7 @@ pub(crate) struct Lane {
     pub(crate) completed: VecDeque<Undelivered>,
     pub(crate) held: BTreeMap<u64, Held>,
     /// Memory of sends that the system read for too long.
-    pub(crate) withheld: Vec<Chain>,
+    pub(crate) withheld: Vec<Held>,
     pub(crate) polls: Vec<(Asked, i32, Interest)>,
     pub(crate) watches: Vec<Watching>,
     pub(crate) files: Slab<OpenFile>,
@@ -293,8 +314,11 @@ impl Lane {
         if self.descriptors.count() > 0 {
             return Err(Violation::DescriptorsLeft { lane, open: self.descriptors.count() });
         }
+        if let Some(held) = self.withheld.iter().find(|held| !held.is_unchanged()) {
+            return Err(Violation::MemoryChanged { lane, handle: held.asked.handle });
+        }
         // Chains that are withheld may share blocks.
-        let withheld: usize = self.withheld.iter().map(Chain::charged).sum();
+        let withheld: usize = self.withheld.iter().map(|held| held.chain.charged()).sum();
         match self.arena.used() - self.taken_out.iter().map(Lease::capacity).sum::<usize>() {
             bytes if bytes <= withheld => Ok(()),
             bytes => Err(Violation::MemoryLeaked { lane, bytes }),

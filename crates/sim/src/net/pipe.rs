@@ -2,6 +2,7 @@
 
 use crate::check::Tally;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Buffers of a socket that asks for none, in bytes each way.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -77,6 +78,23 @@ impl Pipe {
     pub(crate) fn untaken(&self) -> usize {
         let end = usize::from(matches!(self.finish, Finish::Asked | Finish::OnTheWay));
         self.bytes.len() - self.arrived + end
+    }
+
+    /// Bytes that nobody will read any more, of all that were taken from the sender: they were received, or are gone.
+    pub(crate) fn passed(&self) -> u64 {
+        self.read.bytes + self.discarded
+    }
+
+    /// Bytes that the receiver's side has acknowledged, of all that were taken from the sender.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.passed() + self.arrived as u64
+    }
+
+    /// Somebody writes to the pages of what has arrived, from one place of the stream to another: a planted bug has let him.
+    pub(crate) fn overwrite(&mut self, places: Range<u64>) {
+        let (passed, acknowledged) = (self.passed(), self.acknowledged());
+        let [start, end] = [places.start, places.end].map(|place| (place.clamp(passed, acknowledged) - passed) as usize);
+        self.bytes.range_mut(start..end).for_each(|byte| *byte = !*byte);
     }
 
     /// Bytes that have not left the sender's buffer.
@@ -230,6 +248,24 @@ mod tests {
             pipe.read(&mut got);
             assert!(got == changed && pipe.imbalance().is_some());
         }
+    }
+
+    #[test]
+    fn what_is_written_to_shared_pages_is_read_changed() {
+        let mut pipe = Pipe::new(4096, 4096);
+        pipe.put(b"abcdef", b"abcdef");
+        pipe.depart();
+        land(&mut pipe);
+        pipe.read(&mut [0; 2]);
+        pipe.put(b"gh", b"gh");
+        assert_eq!((pipe.passed(), pipe.acknowledged()), (2, 6));
+        pipe.overwrite(1..4);
+        let mut got = [0; 4];
+        pipe.read(&mut got);
+        assert_eq!((got, pipe.imbalance()), ([!b'c', !b'd', b'e', b'f'], None), "more is to come");
+        pipe.overwrite(0..8);
+        pipe.discard_arrived();
+        assert_eq!((pipe.passed(), pipe.acknowledged()), (6, 6));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::net::{Network, Owner};
 use crate::wire::Wire;
 use corelane_seam::{Fault, OffloadWork, Random, Socket};
 use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -141,6 +142,8 @@ pub(crate) struct State {
     pub(crate) planted_count: u64,
     /// What is sent is read for as long as this lasts.
     pub(crate) keeps_sends: bool,
+    /// Sends whose pages the receiver has: their lanes and numbers, in order, by the connection and the end that sent them.
+    pub(crate) shared: BTreeMap<(u64, usize), VecDeque<(usize, u64)>>,
     pub(crate) log: Log,
     pub(crate) ledger: Ledger,
     pub(crate) net: Network,

@@ -35,11 +35,13 @@ impl State {
             Piece::Bytes(bytes) if receiver.owner == Owner::Gone || receiver.dead => {
                 note("refuses", Detail::Amount(bytes as u64));
                 pipe.refuse(bytes);
+                self.release_passed(name, side);
                 self.send_reset(name, 1 - side);
             }
             Piece::Bytes(bytes) => {
                 note("gets", Detail::Amount(bytes as u64));
                 pipe.keep(bytes);
+                self.note_acknowledged(name, side);
                 self.wake_end(name, 1 - side);
                 self.wake_sender(name, side);
             }
@@ -51,6 +53,7 @@ impl State {
             Piece::Reset => {
                 note("gets a reset", Detail::Nothing);
                 stream.break_end(1 - side);
+                self.release_passed(name, 1 - side);
                 self.wake_end(name, 1 - side);
             }
         }
@@ -81,7 +84,8 @@ impl State {
         };
         let unread = stream.pipes[1 - side].readable() > 0;
         stream.pipes[1 - side].discard_arrived();
-        let end = &mut stream.ends[side];
+        self.release_passed(name, 1 - side);
+        let end = &mut self.net.held(name).ends[side];
         end.owner = Owner::Gone;
         if (reset || unread) && !end.dead {
             self.send_reset(name, side);
@@ -112,6 +116,7 @@ impl State {
     fn cut(&mut self, name: u64) {
         let stream = self.net.held(name);
         [0, 1].into_iter().for_each(|side| stream.break_end(side));
+        [0, 1].into_iter().for_each(|side| self.release_passed(name, side));
         [0, 1].into_iter().for_each(|side| self.wake_end(name, side));
     }
 
@@ -127,6 +132,7 @@ impl State {
         let [local, to] = stream.addresses;
         self.net.give_back(local, to);
         self.net.streams.remove(name);
+        [0, 1].into_iter().for_each(|side| self.release_passed(name, side));
     }
 
     /// Tells the owner of an end that something has changed.

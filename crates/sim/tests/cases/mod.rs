@@ -6,5 +6,6 @@ mod datagrams;
 mod descriptors;
 mod faults;
 mod names;
+mod releases;
 mod time;
 mod work;

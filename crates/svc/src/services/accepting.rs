@@ -204,14 +204,13 @@ impl LaneTable {
     /// A socket is closed, and the system still reads memory of what was sent on it: nobody gets that any more.
     fn tell_of_withheld(&mut self, kit: &mut Kit, index: u32) {
         let connection = self.connections.there(index);
-        let (lane, bytes) = (kit.lane(), kit.arena.held(connection.payer()));
+        let lane = kit.lane();
         let words = format!(
-            "lane {lane}: {} s after a connection with {} was closed, the system still reads {bytes} bytes of memory that were sent on it: \
-             they are not used again (memory_withheld); remedy: look at the network card's driver, or send with copying",
+            "lane {lane}: {} s after a connection with {} was closed, the system still reads memory that was sent on it: \
+             nobody writes to that again (memory_withheld); remedy: look at the network card's driver, or send with copying",
             RELEASE_LIMIT.as_secs(),
             connection.ends().address
         );
-        kit.row.add(LaneCounter::MemoryWithheld, bytes as u64);
         kit.report_kind("withheld memory", Record::new(Level::Warn, words).naming_lane(lane));
     }
 }

@@ -4,7 +4,7 @@ use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
 use crate::rig::{Family, MS, Play, Rig, RigPlan, S, patient};
-use corelane_seam::{Chain, File, FileOutcome, FilePart, OpenOptions, Outcome};
+use corelane_seam::{Chain, File, FileOutcome, FilePart, OpenOptions, Outcome, RELEASE_LIMIT};
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Hold, Input, Next, Notes, Order, Output, Peer, StreamService, Ticket};
 use corelane_watch::ServiceCounter as C;
@@ -179,8 +179,8 @@ pub fn judge(requests: &[(bool, usize)], mut got: &[u8], whole: bool, may_fail: 
 /// Lets all operations end: then no file is open, however its connections ended.
 fn until_closed(rig: &mut Rig, cast: &mut impl Play) {
     let is_closed = |rig: &Rig| (rig.connections(), rig.world.open_files()) == (0, 0);
-    // The clock may jump over a span.
-    for _ in 0..10 {
+    // The clock may jump over a span; a file is open while the system still reads what was sent of it.
+    for _ in 0..10 + RELEASE_LIMIT.as_secs() {
         rig.pass(S, cast);
         if is_closed(rig) {
             return;

@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Seeds that a kind may need before somebody notices it.
 const SEEDS: u64 = 50;
 
-/// Faults that give every planted bug its opportunity: memory that is released late, and operations that are stopped.
+/// Faults that give every planted bug its opportunity: memory that is released late, or shared with the receiver, and operations that are stopped.
 fn faults() -> Faults {
-    Faults { late_release: 400, short_write: 100, reordered_completion: 50, ..Faults::none() }
+    Faults { late_release: 400, shared_pages: 200, short_write: 100, reordered_completion: 50, ..Faults::none() }
 }
 
 /// Whether something fails in a run with the bug.

@@ -1,0 +1,214 @@
+//! Memory of a lane without a file.
+//!
+//! Sources: mmap(2), madvise(2), mlock(2).
+
+use crate::memory_file::{ALIGNMENT, advised, map};
+use corelane_seam::RegionMemory;
+use std::io;
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+
+/// Memory for [`Arena::of`](corelane_seam::Arena::of), zeroed and committed as it is touched.
+#[derive(Debug)]
+pub struct LaneMemory {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// What was mapped.
+    mapping: NonNull<u8>,
+    mapped: usize,
+    /// What it has of what was asked for.
+    pages: Pages,
+}
+
+// SAFETY: the mapping belongs to this value alone, and to no thread.
+unsafe impl Send for LaneMemory {}
+
+// SAFETY: so many bytes from the aligned beginning on are mapped until the value is dropped, are zeroed at first, and nobody else's.
+unsafe impl RegionMemory for LaneMemory {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    unsafe fn renew(&self, range: Range<usize>) -> bool {
+        let is_whole = |place: usize| !self.pages.huge || place.is_multiple_of(ALIGNMENT);
+        // The next access finds a new page.
+        let how = if self.pages.locked { DONTNEED_LOCKED } else { libc::MADV_DONTNEED };
+        // SAFETY: the caller's promise.
+        is_whole(range.start) && is_whole(range.end) && unsafe { advised(self.base, range, how) }
+    }
+}
+
+/// madvise(2)'s MADV_DONTNEED_LOCKED, from Linux 5.18 on.
+const DONTNEED_LOCKED: i32 = 24;
+
+/// What kind of pages a lane's memory is to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    /// Huge ones of 2 MiB, of those that were set aside (`vm.nr_hugepages`).
+    pub huge: bool,
+    /// They are there from the beginning, and are never taken out (mlock(2)).
+    pub locked: bool,
+}
+
+impl LaneMemory {
+    /// So many bytes of zeros, a multiple of 2 MiB, and what was not to be had of the pages that were asked for, in words with the remedy.
+    ///
+    /// # Errors
+    /// The system's: no memory.
+    ///
+    /// # Panics
+    /// For none, and for a part of a huge page.
+    pub fn new(bytes: usize, pages: Pages) -> io::Result<(Self, Vec<String>)> {
+        assert!(bytes > 0 && bytes.is_multiple_of(ALIGNMENT), "{bytes} bytes are no whole huge pages");
+        let (mut memory, mut lacking) = (None, Vec::new());
+        if pages.huge {
+            match Self::mapped(bytes, bytes, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB) {
+                Ok(huge) => memory = Some(huge),
+                Err(error) => lacking.push(format!(
+                    "no huge pages ({error}), so the kernel is asked for transparent ones; remedy: raise vm.nr_hugepages by {}",
+                    bytes / ALIGNMENT
+                )),
+            }
+        }
+        let has_huge = memory.is_some();
+        let mapped = bytes.checked_add(ALIGNMENT).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let mut memory = memory.map_or_else(|| Self::mapped(bytes, mapped, 0), Ok)?;
+        if pages.huge && !has_huge {
+            // SAFETY: advice on a mapping of our own. What it comes to is the kernel's affair.
+            let _ = unsafe { libc::madvise(memory.base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+        }
+        memory.pages.huge = has_huge;
+        // SAFETY: the mapping is our own, and lives.
+        if pages.locked && unsafe { libc::mlock(memory.base.as_ptr().cast(), bytes) } != 0 {
+            let error = io::Error::last_os_error();
+            lacking.push(format!(
+                "not locked ({error}); remedy: raise the limit of locked memory (ulimit -l) by {} KiB",
+                bytes >> 10
+            ));
+        } else {
+            memory.pages.locked = pages.locked;
+        }
+        Ok((memory, lacking))
+    }
+
+    /// Memory in a new mapping that is as long, or longer by an alignment.
+    fn mapped(bytes: usize, mapped: usize, how: i32) -> io::Result<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let mapping = map(ptr::null_mut(), mapped, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | how, -1)?;
+        let skip = mapping.align_offset(ALIGNMENT);
+        assert!(skip <= mapped - bytes, "an aligned address lies within what was mapped for it");
+        // SAFETY: so much was mapped beyond the memory.
+        let base = unsafe { mapping.add(skip) };
+        Ok(Self { base, bytes, mapping, mapped, pages: Pages::default() })
+    }
+
+    /// What kind of pages it has.
+    pub fn pages(&self) -> Pages {
+        self.pages
+    }
+}
+
+impl Drop for LaneMemory {
+    fn drop(&mut self) {
+        // SAFETY: the drop of the only owner of these addresses; who drops it knows that nobody uses the memory any more.
+        let result = unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapped) };
+        assert_eq!(result, 0, "munmap of a mapping of our own cannot fail");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory_file::MemoryFile;
+    use corelane_seam::{Arena, Chain};
+    use rustix::pipe::{IoSliceRaw, SpliceFlags, pipe, vmsplice};
+    use std::io::Read;
+
+    /// A pipe reads pages from where they lie, as a card does. What it brings after all free memory was lent and written, and how many bytes were given new pages.
+    fn read_later(arena: &Arena, bytes: usize, give_up: impl FnOnce(Chain) -> usize) -> (u8, usize) {
+        let (reader, writer) = pipe().unwrap();
+        let mut lease = arena.lease(bytes).unwrap();
+        lease.spare().fill(b'a');
+        lease.advance(bytes);
+        let shared = lease.share();
+        // SAFETY: the pipe reads the pages, and what becomes of them meanwhile is what is tested.
+        assert_eq!(unsafe { vmsplice(&writer, &[IoSliceRaw::from_slice(&shared)], SpliceFlags::empty()) }, Ok(bytes));
+        let mut chain = Chain::new();
+        chain.push(shared);
+        let renewed = give_up(chain);
+        let mut free: Vec<_> = std::iter::from_fn(|| arena.lease_or_none(bytes)).collect();
+        free.iter_mut().for_each(|lease| lease.spare().fill(b'b'));
+        let mut got = vec![0; bytes];
+        std::fs::File::from(reader).read_exact(&mut got).unwrap();
+        assert!(got.iter().all(|&byte| byte == got[0]));
+        assert_eq!(free.len(), arena.limit() / bytes - usize::from(renewed == 0 && got[0] == b'a'), "no other memory is lost");
+        (got[0], renewed)
+    }
+
+    fn arenas(bytes: usize) -> [Arena; 2] {
+        [
+            Arena::of(LaneMemory::new(bytes, Pages::default()).unwrap().0).unwrap(),
+            Arena::of(MemoryFile::new(bytes).unwrap().0).unwrap(),
+        ]
+    }
+
+    #[test]
+    fn what_is_withheld_is_not_written_and_its_place_is_used_again() {
+        for arena in arenas(4 << 20) {
+            assert_eq!(read_later(&arena, 64 << 10, |chain| chain.withhold().1), (b'a', 64 << 10));
+        }
+    }
+
+    #[test]
+    fn what_is_no_whole_page_stays_away() {
+        for arena in arenas(4 << 20) {
+            assert_eq!(read_later(&arena, 2 << 10, |chain| chain.withhold().1), (b'a', 0));
+        }
+    }
+
+    /// Else the tests above would show nothing.
+    #[test]
+    fn what_is_released_too_early_is_written() {
+        for arena in arenas(4 << 20) {
+            assert_eq!(read_later(&arena, 64 << 10, |mut chain| chain.skip(usize::MAX) - (64 << 10)), (b'b', 0));
+        }
+    }
+
+    /// Whatever this machine has of it.
+    #[test]
+    fn memory_has_the_pages_that_are_to_be_had_and_says_which_are_not() {
+        for pages in [(false, false), (true, false), (false, true), (true, true)].map(|(huge, locked)| Pages { huge, locked }) {
+            let (memory, lacking) = LaneMemory::new(4 << 20, pages).unwrap();
+            let has = memory.pages();
+            let lacks = usize::from(pages.huge && !has.huge) + usize::from(pages.locked && !has.locked);
+            assert!(lacking.len() == lacks && lacking.iter().all(|words| words.contains("remedy: raise")), "{lacking:?}");
+            assert!((pages.huge || !has.huge) && (pages.locked || !has.locked), "nothing that nobody asked for");
+            let arena = Arena::of(memory).unwrap();
+            let mut lease = arena.lease(4 << 20).unwrap();
+            assert!(lease.spare().iter().all(|&byte| byte == 0));
+            lease.spare().fill(1);
+            let mut chain = Chain::new();
+            lease.advance(4 << 20);
+            chain.push(lease.share());
+            let renewed = chain.withhold().1;
+            assert!(renewed == 4 << 20 || pages != Pages::default(), "{renewed}");
+            if renewed > 0 {
+                assert!(arena.lease(4 << 20).unwrap().spare().iter().all(|&byte| byte == 0), "they are new");
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_see_is_not_renewed() {
+        for arena in arenas(4 << 20) {
+            let one = arena.copy_of(&[7; 8192]).unwrap().share();
+            let other = one.clone();
+            assert_eq!(one.withhold(), 0);
+            assert_eq!(*other, [7; 8192]);
+        }
+    }
+}
