@@ -43,11 +43,12 @@ const CELLS: [Cell; 6] = [
     Cell { name: "bulk-4194304", bytes: 4 << 20 },
 ];
 
-/// From this size on a send is bulk: what is smaller costs its calls, and is shown.
-const JUDGED_BYTES: usize = 16 << 10;
+/// From this size on a piece is bulk, and judged. Of smaller ones the turn of the lane for each weighs, since a piece is a send: they are shown.
+const JUDGED_BYTES: usize = 64 << 10;
 
-/// A sender's cost is judged against those of the same means.
-const BARS: [(Sender, Sender); 2] = [(Sender::Memory, Sender::Loop), (Sender::Memory, Sender::Iperf)];
+/// Whose cost is judged by whose.
+const BARS: [(Sender, Sender); 3] =
+    [(Sender::Memory, Sender::Loop), (Sender::Memory, Sender::Iperf), (Sender::File, Sender::Iperf)];
 
 /// What to measure.
 #[derive(Args, Debug)]

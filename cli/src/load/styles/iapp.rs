@@ -229,7 +229,7 @@ mod tests {
             assert!(Clt::try_parse_from(words(text)).is_err(), "{text}");
         }
         let error = |text| Clt::try_parse_from(words(text)).unwrap().plan().unwrap_err().to_string();
-        assert!(error("4096 4000000 1 1 ::1 9").contains("too many"));
+        assert!(error("1000 4294968 1 1 ::1 9").contains("too many"));
         assert!(error("2 4000000 1 1 ::1 9").contains("connections"));
         assert!(UdpClt::try_parse_from(words("1 1 129 1 ::1 9")).is_err());
         assert!(UdpClt::try_parse_from(words("1 1 1 65508 ::1 9")).unwrap().plan().is_err());

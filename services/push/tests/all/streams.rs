@@ -55,6 +55,20 @@ fn memory_that_is_released_late_or_never_is_never_written() {
 }
 
 #[test]
+fn a_lane_that_lends_nothing_sends_the_same_stream_and_says_what_that_costs() {
+    let world = World::new(2, Faults { no_memory: 1_000, ..Faults::none() });
+    let mut rig = Rig::serving(&world, &small(), patient(), |_| Push::memory(30_000));
+    let mut readers = Readers((0..3).map(|number| Reader::new(rig.connect(number))).collect());
+    for _ in 0..20 {
+        rig.wait(MS);
+        readers.read(usize::MAX);
+    }
+    assert!(readers.0.iter().all(|reader| reader.heard > 300_000));
+    assert!(rig.reports.borrow().iter().any(|record| record.to_string().contains("always copied: remedy: --memory")));
+    rig.close(&mut readers);
+}
+
+#[test]
 fn one_region_is_all_the_memory_that_there_is_for_all() {
     let used = |clients: usize| {
         let world = World::new(1, Faults::none());
