@@ -4,6 +4,7 @@
 mod attack;
 mod bars;
 mod build;
+mod bulk;
 mod callgrind;
 mod cells;
 mod conduct;
@@ -89,6 +90,9 @@ enum Subject {
     Http(http::Arguments),
     /// Files behind TLS against nginx: on connections that stay, and with a full handshake for each.
     Tls(tls::Arguments),
+    /// What a GiB costs its sender, from memory and from files, against plain loops and iperf3, and what small requests take beside it. Needs CPU 0 (sender), CPU 1
+    /// (receiver), and root for a wire.
+    Bulk(bulk::Arguments),
     /// hyper's hello on lanes and on tokio, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).
     Hyper(hyper::Arguments),
     /// Event queues: kqueue(2) of this project against a plain epoll loop, libkqueue and io_uring, and a web server of one source on each system.
@@ -166,6 +170,7 @@ fn main() -> Result<()> {
         Subject::Rpc(rpc) => rpc.run()?,
         Subject::Http(http) => http.run()?,
         Subject::Tls(tls) => tls.run()?,
+        Subject::Bulk(bulk) => bulk.run()?,
         Subject::Hyper(hyper) => hyper.run()?,
         Subject::Instructions(instructions) => instructions.run()?,
         Subject::Event(event) => event.run()?,

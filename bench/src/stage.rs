@@ -228,6 +228,11 @@ impl Stage {
         driver.to_possible_value().expect("every driver has a name").get_name().to_owned()
     }
 
+    /// What Corelane is told to ask the operating system through, by name.
+    pub fn driver_word(&self) -> String {
+        self.driver(Entrant::Corelane)
+    }
+
     fn corelane(&self, entrant: Entrant, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Command> {
         let options = if entrant == Entrant::Async { "?async".to_owned() } else { self.place_options(asks, transport) };
         let place = format!("{}={}://{address}{options}", asks.service(), scheme(asks, transport));

@@ -5,7 +5,7 @@ use crate::curve::quantiles;
 use crate::interval::Interval;
 use crate::kinds::{Errors, Kind};
 use crate::plan::{Extent, Plan};
-use crate::report::{Progress, Second};
+use crate::report::{LaneFlow, Progress, Second};
 use crate::secure::HandshakesTimed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,6 +47,7 @@ struct Pending {
     interval: Interval,
     length: u64,
     requests: Vec<u64>,
+    flows: Vec<LaneFlow>,
     told: Vec<bool>,
 }
 
@@ -113,11 +114,13 @@ impl Collector {
             interval: Interval::default(),
             length: 0,
             requests: vec![0; lanes],
+            flows: vec![LaneFlow::default(); lanes],
             told: vec![false; lanes],
         });
         pending.interval.merge(interval);
         pending.length = pending.length.max(length);
         pending.requests[lane] += interval.requests;
+        pending.flows[lane] = flow_of(interval);
         pending.told[lane] = true;
         if index >= 0 {
             let (sum, longest) = (&mut self.lanes[lane], interval.latency.0.as_ref().map_or(0, |times| times.max()));
@@ -171,6 +174,7 @@ impl Collector {
             errors,
             latency_us: interval.latency.0.as_ref().map(|times| quantiles(times, &self.plan.quantiles)).unwrap_or_default(),
             lanes: pending.requests.clone(),
+            flows: if self.plan.mode.is_one_way() { pending.flows.clone() } else { Vec::new() },
         }
     }
 
@@ -255,4 +259,10 @@ impl Collector {
         };
         part.clamp(0.0, 1.0)
     }
+}
+
+/// What went one way on a lane in an interval.
+fn flow_of(interval: &Interval) -> LaneFlow {
+    let Interval { open, opened, closed, bytes_sent, bytes_received, .. } = *interval;
+    LaneFlow { connections: open, opened, closed, bytes_sent, bytes_received }
 }

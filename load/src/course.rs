@@ -145,6 +145,8 @@ pub struct Course {
     pub(crate) in_flight: u64,
     /// Lanes that are ready, counted by lane 0.
     ready: usize,
+    /// Connections, or sockets, that are open.
+    open: u64,
     current: Box<Interval>,
     current_from: u64,
     current_index: i64,
@@ -189,6 +191,7 @@ impl Course {
             left,
             in_flight: 0,
             ready: 0,
+            open: 0,
             current,
             current_from: 0,
             current_index: 0,
@@ -338,7 +341,8 @@ impl Course {
     }
 
     fn close_interval(&mut self, at: u64) {
-        let interval = std::mem::replace(&mut self.current, Box::new(empty(&self.plan.mode)));
+        let mut interval = std::mem::replace(&mut self.current, Box::new(empty(&self.plan.mode)));
+        interval.open = self.open;
         assert!(at >= self.current_from, "an interval ends behind its begin");
         let length = at - self.current_from;
         self.tell(Event::Interval { lane: self.lane, index: self.current_index, length, interval });
@@ -434,6 +438,28 @@ impl Course {
         if self.in_window(now) {
             self.current.in_window += count;
         }
+    }
+
+    /// Counts what came unasked, in whole pieces, and what the workload counts of it.
+    pub(crate) fn arrived(&mut self, pieces: u64, counted: &[(usize, u64)], now: u64) {
+        self.heard = now;
+        if now >= self.start && self.is_recorded(now, now) {
+            self.ended = now;
+            self.current.requests += pieces;
+            self.current.in_window += if self.in_window(now) { pieces } else { 0 };
+            counted.iter().for_each(|&(place, amount)| self.current.counted[place] += amount);
+        }
+    }
+
+    /// Counts a connection, or a socket, as open.
+    pub(crate) fn opened(&mut self) {
+        (self.open, self.current.opened) = (self.open + 1, self.current.opened + 1);
+    }
+
+    /// Counts one as ended.
+    pub(crate) fn closed(&mut self) {
+        assert!(self.open > 0, "what has ended was open");
+        (self.open, self.current.closed) = (self.open - 1, self.current.closed + 1);
     }
 
     /// Records how the time of a request, from sending to its answer, was divided by the answer's first byte.
@@ -535,9 +561,9 @@ impl Course {
         }
     }
 
-    /// Counts bytes as received.
+    /// Counts bytes as received, from the start on.
     pub(crate) fn received(&mut self, bytes: u64, now: u64) {
-        if now < self.from || self.in_window(now) {
+        if now >= self.start && (now < self.from || self.in_window(now)) {
             self.current.bytes_received += bytes;
         }
     }
@@ -590,7 +616,7 @@ fn empty(mode: &Mode) -> Interval {
     let has_rate = mode.has_times();
     let by_connection = matches!(mode, Mode::Connections { .. });
     Interval {
-        latency: Times::new(*mode != Mode::Flood),
+        latency: Times::new(!mode.is_one_way()),
         service: Times::new(has_rate),
         lag: Times::new(has_rate),
         connect: Times::new(by_connection),

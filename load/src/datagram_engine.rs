@@ -7,13 +7,10 @@ use crate::kinds::Kind;
 use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::{Mode, Plan};
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Origin, Reason, Says, Shared, SocketId, TRAIN_DATAGRAMS_MAX, Unix};
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Origin, Reason, Says, Shared, SocketId, Unix};
 use corelane::{Address, DatagramService, Datagrams, Replies};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-/// Datagrams of a flood that are handed to the system at once.
-const BURST: usize = 128;
 
 /// A flood that is refused within this time, and that nothing has come back of, has no target; later, its target has gone.
 const REFUSAL_WITHIN: u64 = 1_000_000_000;
@@ -73,6 +70,11 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         self.course.plan.depth as usize
     }
 
+    /// Datagrams of a flood that are handed to the system at once.
+    fn at_once(&self) -> usize {
+        self.depth().max(self.workload.train_datagrams())
+    }
+
     /// Everything that is due, and the next alarm.
     fn work(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now().nanoseconds();
@@ -116,7 +118,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         if self.pace.begin(&self.course) {
             (0..self.clients.len()).for_each(|index| match self.course.plan.mode {
                 Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth()),
-                Mode::Flood => self.request_on(cx, index, cx.now().nanoseconds(), BURST),
+                Mode::Flood => self.request_on(cx, index, cx.now().nanoseconds(), self.at_once()),
                 _ => self.pace.pacer.offer(index as u32, self.course.start),
             });
         }
@@ -157,7 +159,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             return self.owe(index, flight.intended, count);
         }
         let size = self.workload.request_bytes();
-        let longest = (DATAGRAM_BYTES_MAX / size).clamp(1, TRAIN_DATAGRAMS_MAX);
+        let longest = (DATAGRAM_BYTES_MAX / size).clamp(1, self.workload.train_datagrams());
         let (mut left, mut replies) = (count, replies);
         while left > 0 {
             let train = left.min(longest);
@@ -344,6 +346,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
             return self.unreachable(None, Kind::of(fault), fault.to_string());
         }
         self.open += 1;
+        self.course.opened();
         assert!(self.open <= self.clients.len(), "each client has one socket");
         let number = self.pace.first + index as u64;
         self.clients[index].state = Some(self.workload.socket(number, cx.now().nanoseconds()));
@@ -376,7 +379,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         self.course.tick(now);
         self.clients[index].is_leaving = false;
         self.flood.left_at = now;
-        let granted = self.course.take(now, BURST);
+        let granted = self.course.take(now, self.at_once());
         self.send(cx, index, Flight { intended: now, sent: now }, granted, Some(replies));
         if self.course.phase != Phase::Running || self.course.all_started() {
             self.pace.wake(cx, &mut self.course);

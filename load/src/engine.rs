@@ -31,6 +31,8 @@ pub struct Engine<W: Workload> {
     open: u32,
     /// A connection was open at some time.
     had_one: bool,
+    /// When the lane began.
+    began: u64,
     /// The most that were open at once, and since when.
     most_open: u32,
     opened_at: u64,
@@ -110,6 +112,7 @@ impl<W: Workload> Engine<W> {
             opening: 0,
             open: 0,
             had_one: false,
+            began: 0,
             most_open: 0,
             opened_at: 0,
             again: VecDeque::new(),
@@ -120,6 +123,10 @@ impl<W: Workload> Engine<W> {
 
     fn by_connection(&self) -> bool {
         self.course.counts_connections()
+    }
+
+    fn is_sink(&self) -> bool {
+        self.course.plan.mode == Mode::Sink
     }
 
     fn depth(&self) -> usize {
@@ -144,6 +151,7 @@ impl<W: Workload> Engine<W> {
 
     fn next_alarm(&self, now: u64) -> u64 {
         let at = self.pace.next_alarm(&self.course, now);
+        let at = if self.course.phase == Phase::Opening { at.min(self.opening_due()) } else { at };
         if self.course.phase == Phase::Over { at } else { at.min(self.next_opening()) }
     }
 
@@ -162,14 +170,27 @@ impl<W: Workload> Engine<W> {
         }
         // Until one is had, nobody knows whether more are worth asking for.
         let most = if self.had_one { self.clients.len() as u32 } else { OPENING_MAX.min(self.clients.len() as u32) };
-        while self.opening < OPENING_MAX && self.next_to_open < most {
+        while self.opening < OPENING_MAX && self.next_to_open < most && self.opening_due() <= cx.now().nanoseconds() {
             self.open_client(cx, self.next_to_open, cx.now().nanoseconds());
             self.next_to_open += 1;
+        }
+        if self.opening_due() != u64::MAX && self.opening_due() > cx.now().nanoseconds() {
+            return; // nothing is late before it has its time
         }
         let patience = nanoseconds(self.course.plan.timeout).saturating_add(2 * PAUSE);
         if self.had_one && cx.now().nanoseconds().saturating_sub(self.opened_at) > patience {
             self.course.ready(cx);
         }
+    }
+
+    /// When the next client may be opened for the first time, by the pace that was asked for; never, where all were, or as many are being opened as may be.
+    fn opening_due(&self) -> u64 {
+        let Some(rate) = self.course.plan.opening_rate else { return 0 };
+        if self.next_to_open as usize == self.clients.len() || self.opening >= OPENING_MAX {
+            return u64::MAX;
+        }
+        let own = rate / self.course.plan.lanes as f64;
+        self.began + (f64::from(self.next_to_open) / own * 1e9) as u64
     }
 
     fn open_client(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64) {
@@ -257,8 +278,10 @@ impl<W: Workload> Engine<W> {
         };
         (client.is_open, client.state, client.flights) = (true, Some(state), Flights::default());
         (client.taken, client.ends, client.is_well) = (0, false, true);
+        client.waits_since = Some(now).filter(|_| self.course.plan.mode == Mode::Sink);
         assert!(self.opening > 0, "whoever is connected was being opened");
         self.course.connected(client.intended, now);
+        self.course.opened();
         self.had_one = true;
         self.opening -= 1;
         self.open += 1;
@@ -461,7 +484,7 @@ impl<W: Workload> Engine<W> {
         let waits = match self.course.plan.mode {
             Mode::Open { .. } => self.pace.pacer.is_late(now),
             Mode::Connections { .. } => false,
-            Mode::Closed | Mode::Flood => true,
+            Mode::Closed | Mode::Flood | Mode::Sink => true,
         };
         self.pace.despair(&mut self.course, now, waits);
     }
@@ -481,7 +504,7 @@ impl<W: Workload> Engine<W> {
     }
 
     /// Breaks off connections whose oldest request waits for too long, a part of all at a time: for its answer, or, where the connection's end is what is waited
-    /// for, for memory.
+    /// for, for memory. Where nothing is asked, those on which nothing came for so long.
     fn scan(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now().nanoseconds();
         let timeout = nanoseconds(self.course.plan.timeout);
@@ -489,10 +512,11 @@ impl<W: Workload> Engine<W> {
         if !self.pace.ask_scan(&self.course, now, interval) {
             return;
         }
-        let (end, by_connection) = ((self.scan_from + SCAN_CLIENTS).min(self.clients.len()), self.by_connection());
+        let end = (self.scan_from + SCAN_CLIENTS).min(self.clients.len());
+        let waits_otherwise = self.by_connection() || self.is_sink();
         for client in &mut self.clients[self.scan_from..end] {
             let oldest = client.flights.oldest().map(|flight| flight.sent);
-            let since = oldest.or(client.waits_since.filter(|_| by_connection));
+            let since = oldest.or(client.waits_since.filter(|_| waits_otherwise));
             let overdue = since.is_some_and(|since| now.saturating_sub(since) >= timeout);
             if let Some(id) = client.id.filter(|_| overdue && client.failing.is_none()) {
                 client.failing = Some(Kind::ClientTimeout);
@@ -511,7 +535,7 @@ impl<W: Workload> StreamService for Engine<W> {
     type Session = u32;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.opened_at = cx.now().nanoseconds();
+        (self.began, self.opened_at) = (cx.now().nanoseconds(), cx.now().nanoseconds());
         self.work(cx);
     }
 
@@ -536,7 +560,7 @@ impl<W: Workload> StreamService for Engine<W> {
             }
             // It has room from here on, whether the run has begun or not.
             Mode::Open { .. } => self.offer_room(cx, index),
-            Mode::Closed | Mode::Connections { .. } | Mode::Flood => {}
+            Mode::Closed | Mode::Connections { .. } | Mode::Flood | Mode::Sink => {}
         }
         if self.by_connection() {
             return self.next_of_connection(cx, index, output);
@@ -547,13 +571,16 @@ impl<W: Workload> StreamService for Engine<W> {
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut u32, input: &mut Input, output: &mut Output) -> Next {
         let (index, now) = (*session, cx.now().nanoseconds());
         self.course.tick(now);
-        let by_connection = self.by_connection();
+        let (by_connection, is_sink) = (self.by_connection(), self.is_sink());
         let client = &mut self.clients[index as usize];
         // reason: only what is open receives.
         let state = client.state.as_mut().expect("an open connection has a state");
         let (before, oldest) = (input.len(), client.flights.oldest());
         if by_connection && before > 0 {
             client.first_byte.get_or_insert(now);
+        }
+        if is_sink && before > 0 {
+            client.waits_since = Some(now);
         }
         let mut answers = Answers::new(&mut client.flights, &mut self.course, now);
         let result = self.workload.receive(state, input, &mut answers);
@@ -601,6 +628,7 @@ impl<W: Workload> StreamService for Engine<W> {
         self.pace.pacer.withdraw(session, now);
         assert!(self.open > 0, "a connection that was open was counted");
         self.open -= 1;
+        self.course.closed();
         if by_connection && client.flights.had_one() {
             self.course.disconnected(client.intended, now);
         }
@@ -674,7 +702,7 @@ impl<W: Workload> Engine<W> {
             }
             Mode::Open { .. } => self.offer_room(cx, index),
             Mode::Connections { .. } => return self.next_of_connection(cx, index, output),
-            Mode::Flood => {}
+            Mode::Flood | Mode::Sink => {}
         }
         if self.course.phase == Phase::Ending && self.course.in_flight == 0 || self.course.all_started() {
             self.pace.wake(cx, &mut self.course);

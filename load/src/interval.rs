@@ -77,6 +77,12 @@ pub struct Interval {
     pub renewed: u64,
     /// Requests sent a second time, because the peer had ended their connection in order before it came to them.
     pub asked_again: u64,
+    /// Connections that were opened.
+    pub opened: u64,
+    /// Connections that have ended.
+    pub closed: u64,
+    /// Connections open at its end: of one lane, in no sum.
+    pub open: u64,
     /// What only the workload counts, each at its place.
     pub counted: [u64; COUNTS_MAX],
     /// What failed, and why.
@@ -106,6 +112,8 @@ impl Interval {
             (&mut self.asked, other.asked),
             (&mut self.renewed, other.renewed),
             (&mut self.asked_again, other.asked_again),
+            (&mut self.opened, other.opened),
+            (&mut self.closed, other.closed),
             (&mut self.bytes_sent, other.bytes_sent),
             (&mut self.bytes_received, other.bytes_received),
         ] {

@@ -42,7 +42,7 @@ impl Pacer {
     /// For a lane's share of the plan; never anything due in a closed loop.
     pub fn new(plan: &Plan, lane: usize) -> Self {
         let source = match &plan.mode {
-            Mode::Closed | Mode::Flood => None,
+            Mode::Closed | Mode::Flood | Mode::Sink => None,
             Mode::Open { rate, arrivals } | Mode::Connections { rate, arrivals, .. } => {
                 Some(Source { arrivals: arrivals.clone(), rate: *rate, lane, lanes: plan.lanes, seed: plan.seed })
             }

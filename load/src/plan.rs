@@ -36,12 +36,19 @@ pub enum Mode {
     /// Nothing is waited for: as much goes as the system takes, in bursts, and what comes back is counted. Only over datagrams:
     /// a connection pushes back.
     Flood,
+    /// Nothing is asked: what the peer sends by itself is taken and counted. Only over connections.
+    Sink,
 }
 
 impl Mode {
     /// Whether requests, or connections, have times of their own.
     pub fn has_times(&self) -> bool {
         matches!(self, Self::Open { .. } | Self::Connections { .. })
+    }
+
+    /// Whether bytes go one way and have no answer: how many there are is what counts.
+    pub fn is_one_way(&self) -> bool {
+        matches!(self, Self::Flood | Self::Sink)
     }
 }
 
@@ -69,7 +76,9 @@ pub struct Plan {
     pub mode: Mode,
     /// Connections, or sockets for datagrams, of all lanes; with [`Mode::Connections`] the most at once.
     pub connections: u32,
-    /// Most requests in flight on each connection.
+    /// Connections that are asked for a second while they are opened, of all lanes together; none for as fast as they come.
+    pub opening_rate: Option<f64>,
+    /// Most requests in flight on each connection; of a flood, datagrams that are handed to the system at once, a burst at least.
     pub depth: u32,
     /// Requests on each connection in a closed loop, after which it is closed and another one opened; none for as many as it takes.
     pub requests_each: Option<u32>,
@@ -131,6 +140,7 @@ impl Plan {
             target: target.into(),
             mode: Mode::Closed,
             connections: 1,
+            opening_rate: None,
             depth: 1,
             requests_each: None,
             size: 64,
@@ -158,7 +168,7 @@ impl Plan {
     /// Requests, or connections, a second that are asked for.
     pub fn rate(&self) -> Option<f64> {
         match &self.mode {
-            Mode::Closed | Mode::Flood => None,
+            Mode::Closed | Mode::Flood | Mode::Sink => None,
             Mode::Open { arrivals: Arrivals::Recorded(times), .. }
             | Mode::Connections { arrivals: Arrivals::Recorded(times), .. } => {
                 let length = *times.last()? as f64 / 1e9;

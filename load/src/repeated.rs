@@ -2,7 +2,7 @@
 //!
 //! A figure is named by its path in the JSON document: `requests_per_second`, `latency_us.99.9`, `generator.us_per_request`.
 
-use crate::report::{Generator, Handshakes, Opened, Paired, Quantiles, Repeated, Report, SCHEMA, Server, Spread};
+use crate::report::{Flow, Generator, Handshakes, Opened, Paired, Quantiles, Repeated, Report, SCHEMA, Server, Spread};
 use crate::stats::Estimate;
 use std::collections::BTreeMap;
 
@@ -131,6 +131,7 @@ fn round_ratios(a: &mut Report, b: &mut Report) -> Figures {
 fn is_compared(path: &str) -> bool {
     ["requests_per_second", "server_us_per_request", "generator.us_per_request"].contains(&path)
         || path.starts_with("latency_us.")
+        || path.starts_with("flow.")
 }
 
 fn gathered(runs: impl Iterator<Item = Figures>) -> BTreeMap<String, Vec<f64>> {
@@ -185,6 +186,7 @@ fn places(run: &mut Report) -> Vec<(String, FigureMut<'_>)> {
         ("server_us_per_request", run.server_us_per_request.as_mut().map(Float)),
     ];
     let mut all = named(figures);
+    all.extend(run.flow.as_mut().into_iter().flat_map(flow_places));
     all.extend(run.counted.iter_mut().map(|(name, count)| (format!("counted.{name}"), Count(count))));
     all.extend(under("latency_us", Some(&mut run.latency_us)));
     all.extend(under("service_us", run.service_us.as_mut()));
@@ -199,6 +201,15 @@ fn places(run: &mut Report) -> Vec<(String, FigureMut<'_>)> {
     all.extend(run.server.as_mut().into_iter().flat_map(server_places));
     all.extend(generator_places(&mut run.generator));
     all
+}
+
+fn flow_places(flow: &mut Flow) -> Vec<(String, FigureMut<'_>)> {
+    use FigureMut::Float;
+    named([
+        ("flow.gigabits_per_second", Some(Float(&mut flow.gigabits_per_second))),
+        ("flow.server_s_per_gib", flow.server_s_per_gib.as_mut().map(Float)),
+        ("flow.generator_s_per_gib", flow.generator_s_per_gib.as_mut().map(Float)),
+    ])
 }
 
 fn handshakes_places(handshakes: &mut Handshakes) -> Vec<(String, FigureMut<'_>)> {

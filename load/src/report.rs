@@ -66,6 +66,9 @@ pub struct Report {
     pub counted: BTreeMap<String, u64>,
     /// Errors by kind, every kind present.
     pub errors: BTreeMap<String, u64>,
+    /// What went one way; only where nothing is answered (`sink`, `burst`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub flow: Option<Flow>,
     /// Where latency begins: `intended start` or `send`.
     pub latency_from: String,
     /// Latency, timeouts included with the time waited.
@@ -124,7 +127,7 @@ pub struct Report {
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// `closed` (so many in flight), `open` (a rate), `connections` (a rate of connections) or `flood` (as much as goes).
+    /// `closed` (so many in flight), `open` (a rate), `connections` (a rate of connections), `flood` (as much as goes) or `sink` (as much as comes).
     pub mode: String,
     /// Connections, or sockets for datagrams.
     pub connections: u64,
@@ -194,6 +197,34 @@ pub struct Opened {
     pub most_at_once: u64,
     /// The most that one lane asked for one right after the other, in one turn.
     pub longest_burst: u64,
+}
+
+/// Bytes that went one way: those that came, or, of datagrams, those that the system was handed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Payload of the window, in 10^9 bits a second.
+    pub gigabits_per_second: f64,
+    /// CPU time of the server for each GiB, in seconds; only where its process is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_s_per_gib: Option<f64>,
+    /// The same of the generator's lanes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub generator_s_per_gib: Option<f64>,
+}
+
+/// What went one way on a lane of the generator in one second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneFlow {
+    /// Connections open at its end.
+    pub connections: u64,
+    /// Connections that were opened in it.
+    pub opened: u64,
+    /// Connections that ended in it.
+    pub closed: u64,
+    /// Payload bytes sent.
+    pub bytes_sent: u64,
+    /// Payload bytes received.
+    pub bytes_received: u64,
 }
 
 /// Handshakes of TLS.
@@ -295,6 +326,9 @@ pub struct Second {
     pub latency_us: Quantiles,
     /// Requests answered by each lane.
     pub lanes: Vec<u64>,
+    /// What went one way on each lane; only where nothing is answered.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub flows: Vec<LaneFlow>,
 }
 
 /// A point of a curve of times.
@@ -412,7 +446,8 @@ mod tests {
                 ..Settings::default()
             },
             target_lanes: vec![TargetLane::default()],
-            series: vec![Second::default()],
+            flow: Some(Flow { server_s_per_gib: Some(1.0), generator_s_per_gib: Some(1.0), ..Flow::default() }),
+            series: vec![Second { flows: vec![LaneFlow::default()], ..Second::default() }],
             distribution: vec![Point::default()],
             service_distribution: vec![Point::default()],
             ..Report::default()

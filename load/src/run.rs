@@ -9,7 +9,7 @@ use crate::facts::{Reading, ServerWatch, Watched, generator};
 use crate::hdr::{self, About, Line};
 use crate::interval::{Interval, Times};
 use crate::plan::{Extent, Mode, Plan};
-use crate::report::{Generator, Handshakes, Lane, Opened, Progress, Report, SCHEMA, Settings};
+use crate::report::{Flow, Generator, Handshakes, Lane, Opened, Progress, Report, SCHEMA, Settings};
 use crate::secure::Secure;
 use crate::verdict;
 use crate::workloads::{self, WorkloadEntry};
@@ -234,11 +234,23 @@ impl Conduct<'_> {
             report.server = Some(cost);
         }
         let told = std::mem::replace(&mut report.generator, generator(self.running, self.own, (first, last), requests));
+        self.add_flow_costs(report);
         for (lane, told) in report.generator.lanes.iter_mut().zip(told.lanes) {
             let Lane { cpu, cpu_used, busy, waiting_for_cpu, .. } = *lane;
             *lane = Lane { cpu, cpu_used, busy, waiting_for_cpu, ..told };
         }
         server_ended
+    }
+}
+
+impl Conduct<'_> {
+    /// What went one way has its costs by time, as requests have.
+    fn add_flow_costs(&self, report: &mut Report) {
+        let Some(flow) = &mut report.flow else { return };
+        let gib_per_second = flow.gigabits_per_second * 1e9 / 8.0 / f64::from(1 << 30);
+        let of = |cpus: f64| Some(cpus / gib_per_second).filter(|seconds| seconds.is_finite());
+        flow.server_s_per_gib = report.server.as_ref().and_then(|server| of(server.cpus_used));
+        flow.generator_s_per_gib = of(report.generator.lanes.iter().map(|lane| lane.cpu_used).sum());
     }
 }
 
@@ -276,6 +288,7 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
         handshake_us: times(&collector.handshakes.times),
         counted: plan.counts().iter().zip(total.counted).map(|(name, count)| ((*name).to_owned(), count)).collect(),
         errors: errors.by_name(plan.kinds()),
+        flow: plan.mode.is_one_way().then(|| flow_of(plan, total, seconds)),
         latency_from: if has_rate { "intended start" } else { "send" }.to_owned(),
         latency_us: times(&total.latency).unwrap_or_default(),
         service_us: times(&total.service),
@@ -292,6 +305,13 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
         service_distribution: total.service.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
         ..Report::default()
     }
+}
+
+/// What went one way, without what it cost.
+fn flow_of(plan: &Plan, total: &Interval, seconds: f64) -> Flow {
+    let bytes = if plan.mode == Mode::Flood { total.bytes_sent } else { total.bytes_received };
+    let gigabits_per_second = if seconds > 0.0 { bytes as f64 * 8.0 / seconds / 1e9 } else { 0.0 };
+    Flow { gigabits_per_second, ..Flow::default() }
 }
 
 fn handshakes_of(collector: &Collector) -> Handshakes {
@@ -352,6 +372,7 @@ fn settings(plan: &Plan, driver: &str) -> Settings {
     let (mode, arrivals) = match &plan.mode {
         Mode::Closed => ("closed", None),
         Mode::Flood => ("flood", None),
+        Mode::Sink => ("sink", None),
         Mode::Open { arrivals, .. } => ("open", Some(arrivals)),
         Mode::Connections { arrivals, .. } => ("connections", Some(arrivals)),
     };

@@ -48,6 +48,15 @@ impl Plan {
         if self.mode == Mode::Flood && self.transport != Transport::Udp {
             return wrong("mode", "a flood is for datagrams: connections push back".to_owned());
         }
+        if self.mode == Mode::Sink && self.transport == Transport::Udp {
+            return wrong("mode", "only over connections a peer can send by itself".to_owned());
+        }
+        if self.mode == Mode::Sink && matches!(self.extent, Extent::Requests(_)) {
+            return wrong("requests", "none are made, and the peer sends for ever: give a --duration".to_owned());
+        }
+        if let Some(rate) = self.opening_rate.filter(|rate| !(*rate >= 1.0 && *rate <= RATE_MAX)) {
+            return wrong("opening-rate", format!("{rate:?} connections a second are not between 1 and {RATE_MAX}"));
+        }
         if self.requests_each.is_some() && (self.mode != Mode::Closed || self.transport == Transport::Udp) {
             let why = "it is for a closed loop over connections: give these a rate with --connection-rate".to_owned();
             return wrong("requests-per-connection", why);
@@ -118,6 +127,10 @@ mod tests {
             (Plan { target: "127.0.0.1:0".parse().unwrap(), ..plan() }, "URL"),
             (Plan { sources: vec!["::1".parse().unwrap()], ..plan() }, "source"),
             (Plan { mode: Mode::Flood, ..plan() }, "datagrams"),
+            (Plan { mode: Mode::Sink, extent: Extent::Requests(5), ..plan() }, "requests"),
+            (Plan { mode: Mode::Sink, transport: Transport::Udp, ..plan() }, "mode"),
+            (Plan { opening_rate: Some(0.5), ..plan() }, "opening-rate"),
+            (Plan { opening_rate: Some(f64::NAN), ..plan() }, "opening-rate"),
             (Plan { requests_each: Some(0), ..plan() }, "requests-per-connection"),
             (Plan { requests_each: Some(1), mode: open(1.0), ..plan() }, "requests-per-connection"),
         ] {

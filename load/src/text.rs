@@ -5,7 +5,9 @@ pub(crate) mod layout;
 #[cfg(test)]
 mod tests;
 
-use crate::report::{Generator, Lane, Paired, Quantiles, Repeated, Report, Server, Settings, Spread, TargetLane};
+use crate::report::{
+    Flow, Generator, Lane, LaneFlow, Paired, Quantiles, Repeated, Report, Second, Server, Settings, Spread, TargetLane,
+};
 use figures::{UNKNOWN, bytes, count, number, percent, quantile, quantile_keys, rate, ratio, time, trimmed};
 use layout::Page;
 use std::collections::BTreeMap;
@@ -21,9 +23,14 @@ pub fn summary(report: &Report) -> String {
     verdict(&mut page, report.believable, &report.doubts, &limit("", report));
     notes(&mut page, &report.notes);
     page.gap();
-    rates(&mut page, report);
-    page.gap();
-    times(&mut page, report);
+    match &report.flow {
+        Some(flow) => flows(&mut page, report, flow),
+        None => {
+            rates(&mut page, report);
+            page.gap();
+            times(&mut page, report);
+        }
+    }
     page.gap();
     page.list("errors", &errors(report));
     page.gap();
@@ -174,6 +181,47 @@ fn rates(page: &mut Page, report: &Report) {
     parts.push(format!("{} received ({}/s)", bytes(received), each_second(received)));
     page.list("requests", &parts);
     connections(page, report);
+    counted(page, report);
+}
+
+/// What went one way: how fast, and at what cost.
+fn flows(page: &mut Page, report: &Report, flow: &Flow) {
+    let cost = |whose: &str, seconds: Option<f64>| seconds.map(|seconds| format!("{whose} CPU {} s/GiB", number(seconds)));
+    let speed = Some(format!("{} Gb/s", number(flow.gigabits_per_second)));
+    let parts = [speed, cost("server", flow.server_s_per_gib), cost("generator", flow.generator_s_per_gib)];
+    page.list("flow", &parts.into_iter().flatten().collect::<Vec<_>>());
+    let (sent, received) = (report.bytes_sent as f64, report.bytes_received as f64);
+    let datagrams = (report.sent > 0).then(|| format!("{} datagrams", count(report.sent)));
+    let parts = [format!("{} sent", bytes(sent)), format!("{} received in {} s", bytes(received), number(report.seconds))];
+    page.list("bytes", &datagrams.into_iter().chain(parts).collect::<Vec<_>>());
+    counted(page, report);
+    if !report.series.is_empty() {
+        page.gap();
+        page.table(&seconds_rows(report));
+    }
+}
+
+/// Most seconds of which a table tells.
+const SECONDS_TOLD: usize = 60;
+
+/// A line for each lane and second: the last ones, where there are many.
+fn seconds_rows(report: &Report) -> Vec<Vec<String>> {
+    let header = ["second", "lane", "connections", "opened", "closed", "sent", "received"].map(str::to_owned);
+    let series = &report.series[report.series.len().saturating_sub(SECONDS_TOLD)..];
+    let row = |second: &Second, lane: usize, flow: &LaneFlow| {
+        let each_second = |total: u64| format!("{}/s", bytes(total as f64 / second.length_s.max(f64::MIN_POSITIVE)));
+        let connections = [flow.connections, flow.opened, flow.closed].map(count);
+        let begin = [trimmed(second.at_s), count(lane as u64)];
+        begin.into_iter().chain(connections).chain([flow.bytes_sent, flow.bytes_received].map(each_second)).collect()
+    };
+    let rows = series.iter().flat_map(|second| {
+        let told = move |(lane, flow)| row(second, lane, flow);
+        second.flows.iter().enumerate().map(told)
+    });
+    std::iter::once(header.to_vec()).chain(rows).collect()
+}
+
+fn counted(page: &mut Page, report: &Report) {
     let met = report.counted.iter().filter(|(_, times)| **times > 0);
     let counted: Vec<String> = met.map(|(name, times)| format!("{} {}", name.replace('_', " "), count(*times))).collect();
     if !counted.is_empty() {
@@ -245,8 +293,8 @@ fn errors(report: &Report) -> Vec<String> {
 }
 
 fn server(page: &mut Page, report: &Report) {
-    let mut parts: Vec<String> =
-        report.server_us_per_request.map(|us| format!("CPU {} per request", time(us))).into_iter().collect();
+    let per_request = report.server_us_per_request.filter(|_| report.flow.is_none());
+    let mut parts: Vec<String> = per_request.map(|us| format!("CPU {} per request", time(us))).into_iter().collect();
     if let Some(server) = &report.server {
         parts.extend(usage(server));
     }

@@ -133,6 +133,9 @@ fn is_full(lane: &Lane) -> bool {
 }
 
 fn nothing_answered(report: &Report) -> Option<String> {
+    if report.flow.is_some() {
+        return (report.bytes_received == 0).then(|| "nothing came: does the server send by itself?".to_owned());
+    }
     let others = report.other_answers().map_or_else(String::new, |others| format!("; {others}"));
     (report.requests == 0).then(|| format!("nothing was answered rightly{others}"))
 }

@@ -3,6 +3,7 @@
 use crate::course::Course;
 use crate::flights::{Flight, Flights, Known};
 use crate::kinds::Kind;
+use corelane::service::TRAIN_DATAGRAMS_MAX;
 use corelane::{Input, Output};
 
 /// A protocol over connections. One value serves a lane; it is told apart from other runs by nothing but what it is made with.
@@ -47,6 +48,11 @@ pub trait DatagramWorkload: Sized + 'static {
 
     /// A socket was opened, the `number`th place of all. `salt` differs from run to run.
     fn socket(&mut self, number: u64, salt: u64) -> Self::Socket;
+
+    /// Datagrams that go as one train at the most, where trains are made. A flood goes in bursts of so many.
+    fn train_datagrams(&self) -> usize {
+        TRAIN_DATAGRAMS_MAX
+    }
 
     /// The length of every request, in bytes.
     fn request_bytes(&self) -> usize;
@@ -116,6 +122,11 @@ impl<'a> Answers<'a> {
             }
         }
         Ok(())
+    }
+
+    /// So many whole pieces came that nobody had asked for. `counted`: as of [`Answers::oldest`].
+    pub fn arrived(&mut self, pieces: u64, counted: &[(usize, u64)]) {
+        self.course.arrived(pieces, counted, self.now);
     }
 
     /// The peer has said that no more answers come on this connection: it is closed, and what waits is asked again on the next one.

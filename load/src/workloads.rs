@@ -1,11 +1,13 @@
 //! The protocols: a folder each, with its `mod` here and its entry in [`ALL`]. What a workload needs of the rest of the program is in its entry.
 
+pub mod burst;
 pub mod echo;
 mod entry;
 pub mod flood;
 pub mod http;
 pub mod idle;
 pub mod rpc;
+pub mod sink;
 pub mod udp;
 
 use crate::kinds::Kind;
@@ -27,7 +29,7 @@ impl Plan {
 }
 
 /// All workloads.
-pub const ALL: &[WorkloadEntry] = &[echo::ENTRY, http::ENTRY, idle::ENTRY, rpc::ENTRY, udp::ENTRY];
+pub const ALL: &[WorkloadEntry] = &[echo::ENTRY, http::ENTRY, idle::ENTRY, rpc::ENTRY, udp::ENTRY, sink::ENTRY, burst::ENTRY];
 
 /// The workload of that name.
 pub fn find(name: &str) -> Option<&'static WorkloadEntry> {

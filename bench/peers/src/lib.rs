@@ -1,6 +1,6 @@
 //! What the peers share: their arguments and the sockets they serve on.
 //!
-//! Every peer is one thread, but tokio where it has several CPUs; each takes `tcp|udp ADDRESS BYTES`, prints the line `ready` once it listens, and runs until a signal
+//! Every peer is one thread, but tokio where it has several CPUs; each takes `tcp|udp ADDRESS BYTES` (`peer-push` other words, which it says itself), prints the line `ready` once it listens, and runs until a signal
 //! ends it. They are meant to be fair: `TCP_NODELAY`, the same socket settings for all, and a buffer of as many bytes as they are
 //! told: one for each connection of a runtime, one hot buffer for a plain loop, one for each datagram of a batch.
 

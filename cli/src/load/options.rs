@@ -58,6 +58,9 @@ pub struct Options {
     /// With --connection-rate they go one after the other. In a closed loop up to --depth go at once, and then another connection follows.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
     requests_per_connection: Option<u32>,
+    /// Open connections no faster than so many a second, such as 500 or 1k, before measuring begins [default: as fast as they come]
+    #[arg(long, value_name = "R", value_parser = amounts::rate, conflicts_with = "connection_rate", help_heading = "Load")]
+    opening_rate: Option<f64>,
     #[command(flatten)]
     own: Own,
     /// Send datagrams one by one even where several go to the same peer
@@ -103,6 +106,9 @@ pub struct Options {
     /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::time, help_heading = "Generator")]
     spin: Duration,
+    /// Bytes that the system keeps for each connection until they are read (SO_RCVBUF), such as 16KiB [default: as the system chooses]
+    #[arg(long, value_name = "BYTES", value_parser = receive_buffer, help_heading = "Generator")]
+    receive_buffer: Option<u32>,
     /// An address of this machine to connect from; may be repeated, they take turns
     #[arg(long = "source", value_name = "ADDRESS", help_heading = "Generator")]
     sources: Vec<IpAddr>,
@@ -238,13 +244,18 @@ impl Options {
             bail!("--singles is for datagrams: {} has connections", place.url);
         }
         let connections = self.connections.unwrap_or(self.default_connections(entry));
-        let mode = self.mode(entry.rate.map(|rate| rate(&chosen, connections)).or(self.rate))?;
+        let mode = match entry.mode {
+            Some(mode) => self.own_mode(entry, mode)?,
+            None => self.mode(entry.rate.map(|rate| rate(&chosen, connections)).or(self.rate))?,
+        };
         if is_recording(&mode) && self.warmup.is_some() {
             bail!("--arrivals with a file is played once, and measured as a whole: leave out --warmup");
         }
         let aim = self.aim(default.transport, &place.url, &default.target)?;
         let plan = Plan {
             connections,
+            opening_rate: self.opening_rate,
+            buffers: (0, self.receive_buffer.unwrap_or(0)),
             depth: self.depth,
             requests_each: self.requests_per_connection.filter(|_| self.connection_rate.is_none()),
             size: self.size.map_or(entry.default_size, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
@@ -378,6 +389,18 @@ impl Options {
         }
     }
 
+    /// The mode that only this workload has.
+    fn own_mode(&self, entry: &WorkloadEntry, mode: fn() -> Mode) -> Result<Mode> {
+        let is_timed = self.rate.is_some() || self.connection_rate.is_some() || self.arrivals.is_some();
+        if is_timed || self.requests_per_connection.is_some() {
+            bail!(
+                "{} makes no requests that could have a time: leave out --rate, --connection-rate, --arrivals and --requests-per-connection",
+                entry.name
+            );
+        }
+        Ok(mode())
+    }
+
     fn mode(&self, rate: Option<f64>) -> Result<Mode> {
         let arrivals = match self.arrivals.as_deref() {
             None | Some("fixed") => Arrivals::Fixed,
@@ -406,6 +429,12 @@ impl Options {
             _ => Extent::For(recording.unwrap_or(entry.default_duration)),
         }
     }
+}
+
+/// Bytes of a buffer of the system's: what it can be asked for (socket(7)).
+fn receive_buffer(text: &str) -> Result<u32, String> {
+    let fits = |bytes: u64| u32::try_from(bytes).ok().filter(|bytes| (1..=1 << 30).contains(bytes));
+    amounts::size(text).and_then(|bytes| fits(bytes).ok_or_else(|| format!("{text:?} is not from 1 byte to 1GiB")))
 }
 
 /// The longest recording of arrivals, in bytes: some millions of requests.

@@ -4,6 +4,7 @@
 
 mod echotest;
 mod httperf;
+mod iapp;
 mod measure;
 mod rpctest;
 mod style;
@@ -16,7 +17,7 @@ use corelane::service::did_you_mean;
 use style::Style;
 
 /// All styles.
-pub const ALL: &[Style] = &[echotest::STYLE, httperf::STYLE, rpctest::STYLE, udp_clt::STYLE];
+pub const ALL: &[Style] = &[echotest::STYLE, httperf::STYLE, iapp::CLT, iapp::UDP_CLT, rpctest::STYLE, udp_clt::STYLE];
 
 /// Carries out `--style NAME WORDS...`.
 pub fn run(words: &[String]) -> Result<Exit> {

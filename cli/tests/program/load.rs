@@ -1,6 +1,7 @@
 //! `corelane load` as a program: against servers that behave, and against those that do not.
 
 mod arguments;
+mod bulk;
 mod counts;
 mod datagrams;
 mod hostile;

@@ -11,6 +11,7 @@
 //! | [`rpcbind`] | port mapper (version 2) and rpcbind (versions 3 and 4), universal addresses | RFC 1833, RFC 5665 |
 //! | [`http1`] | HTTP/1.1, for servers and clients | RFC 9110, RFC 9112, RFC 3986 |
 //! | [`nfs3`] | arguments and results of NFS version 3 | RFC 1813 |
+//! | [`pattern`] | a stream of bytes whose places tell what they are | this project |
 //! | [`packet`] | packets: Ethernet, VLAN, ARP, IP, ICMP, UDP, TCP, tunnels | the RFCs that each file names |
 //!
 //! A server's way through one call, from the bytes of a stream to the reply:
@@ -64,6 +65,7 @@ mod error;
 pub mod http1;
 pub mod nfs3;
 pub mod packet;
+pub mod pattern;
 pub mod proxy;
 pub mod rpc;
 pub mod rpcbind;

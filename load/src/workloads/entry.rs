@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::kinds::Kind;
 use crate::particulars::Particulars;
 use crate::place::{Destination, Scheme, Ways};
-use crate::plan::Plan;
+use crate::plan::{Mode, Plan};
 use corelane::Lanes;
 use corelane::service::entry::choice::{Choice, Chosen};
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub struct WorkloadEntry {
     pub counts: &'static [&'static str],
     /// Requests a second, by its options, of so many connections; none for a workload whose times the user gives.
     pub rate: Option<fn(&Chosen, u32) -> f64>,
+    /// What decides when something is sent, where that is the workload's own and not the user's.
+    pub mode: Option<fn() -> Mode>,
     /// What its options come to at a place, for [`Plan::particulars`].
     pub particulars: fn(&Chosen, &Destination) -> Result<Particulars, Error>,
     /// What is called how, for a report.
@@ -67,6 +69,7 @@ impl WorkloadEntry {
             kinds: &[],
             counts: &[],
             rate: None,
+            mode: None,
             particulars: |_, _| Ok(Particulars::default()),
             call: |_| None,
             check,

@@ -81,6 +81,7 @@ fn seconds(from: i32, to: i32, rate: f64, median: f64, is_stalled: impl Fn(i32) 
             errors,
             latency_us: quantiles(median, if stalled { 0.9 } else { 0.15 + 0.03 * noise.next() }),
             lanes: vec![(rate / 2.0) as u64; 2],
+            flows: Vec::new(),
         }
     };
     (from..to).map(second).collect()

@@ -21,6 +21,7 @@ mod repeats;
 mod rig;
 mod rpc;
 mod rpc_server;
+mod sink;
 mod streams;
 mod verdicts;
 mod witness;

@@ -13,6 +13,7 @@ use corelane_load::report::Report;
 use corelane_load::workloads::echo::Echo;
 use corelane_load::workloads::http::Http;
 use corelane_load::workloads::rpc::{RpcDatagrams, RpcStream};
+use corelane_load::workloads::sink::Sink;
 use corelane_load::workloads::udp::Udp;
 use corelane_load::{judge, limits, report_of};
 use std::net::{IpAddr, SocketAddr};
@@ -113,6 +114,7 @@ impl Rig {
                 }};
             }
             match (&*plan.workload, plan.transport) {
+                ("sink", _) => add!(client, Engine, Sink::new(&plan)),
                 ("http", _) => add!(client, Engine, Http::new(&plan, lane)),
                 ("rpc", Transport::Udp) => add!(client_datagrams, DatagramEngine, RpcDatagrams::new(&plan)),
                 ("rpc", Transport::Tcp) => add!(client, Engine, RpcStream::new(&plan)),

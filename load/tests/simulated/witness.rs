@@ -354,6 +354,10 @@ impl<W: Workload> Workload for Spy<W> {
 impl<W: DatagramWorkload> DatagramWorkload for Spy<W> {
     type Socket = Spied<W::Socket>;
 
+    fn train_datagrams(&self) -> usize {
+        self.inner.train_datagrams()
+    }
+
     fn socket(&mut self, number: u64, salt: u64) -> Self::Socket {
         self.note(Note::Opened { place: number });
         Spied { inner: self.inner.socket(number, salt), place: number, requests: 0, bytes: 0 }

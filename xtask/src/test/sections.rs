@@ -87,6 +87,7 @@ pub const SECTIONS: &[Section] = &[
             "services/echo",
             "services/gateway",
             "services/http",
+            "services/push",
         ]),
     },
     Section { name: "program", seconds: 800, work: Work::Programs(&["cli"]) },

@@ -76,7 +76,7 @@ fn is_secure(report: &Report) -> bool {
 
 /// Every answer that counts has a status, and so do those that failed for what they are.
 fn answers_are_of_a_class(report: &Report) {
-    assert_eq!(report.counted.is_empty(), report.workload != "http");
+    assert_eq!(report.counted.is_empty(), !["http", "sink"].contains(&report.workload.as_str()));
     if report.workload == "http" && report.repeated.is_none() {
         let classes: u64 = (2..=5).map(|class| report.counted[&format!("status_{class}xx")]).sum();
         let judged: u64 = ["http_4xx", "http_5xx", "http_content"].iter().map(|kind| report.errors[*kind]).sum();
@@ -87,16 +87,26 @@ fn answers_are_of_a_class(report: &Report) {
 fn times_are_in_order(report: &Report) {
     let rated = [&report.service_us, &report.send_lag_us];
     let by_connection = [&report.connect_us, &report.connection_us];
-    assert!(rated.iter().all(|times| times.is_some() == (report.settings.mode != "closed")));
+    assert!(rated.iter().all(|times| times.is_some() == has_times(report)));
     assert!(by_connection.iter().all(|times| times.is_some() == (report.settings.mode == "connections")));
     let all = [&report.latency_us].into_iter().chain(rated.into_iter().chain(by_connection).flatten());
     all.for_each(quantiles_rise);
     report.series.iter().for_each(|second| quantiles_rise(&second.latency_us));
-    assert!(report.requests == 0 || report.repeated.is_some() || !report.latency_us.is_empty(), "answers without times");
+    let is_one_way = ["sink", "flood"].contains(&report.settings.mode.as_str());
+    assert_eq!((report.flow.is_some(), report.series.iter().all(|second| second.flows.is_empty())), (is_one_way, !is_one_way));
+    assert!(
+        report.requests == 0 || report.repeated.is_some() || report.latency_us.is_empty() == is_one_way,
+        "answers without times"
+    );
     for curve in [&report.distribution, &report.service_distribution] {
         assert!(curve.is_sorted_by(|a, b| a.percent < b.percent && a.us < b.us), "{curve:?}");
         assert!(curve.last().is_none_or(|point| point.percent == 100.0));
     }
+}
+
+/// Whether requests, or connections, had times of their own.
+fn has_times(report: &Report) -> bool {
+    ["open", "connections"].contains(&report.settings.mode.as_str())
 }
 
 fn quantiles_rise(times: &Quantiles) {
@@ -111,7 +121,7 @@ fn quantiles_rise(times: &Quantiles) {
 }
 
 fn rates_agree(report: &Report) {
-    let is_open = report.settings.mode != "closed";
+    let is_open = has_times(report);
     assert_eq!((report.offered_per_second.is_some(), report.not_sent.is_some()), (is_open, is_open));
     assert_eq!(report.settings.duration_s.is_some(), report.settings.requests.is_none(), "one of them ends a run");
     if let (Some(wanted), Some(window)) = (report.settings.duration_s, Some(report.seconds)) {

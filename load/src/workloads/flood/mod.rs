@@ -6,17 +6,24 @@ use crate::error::Error;
 use crate::place::Scheme;
 use crate::plan::{Mode, Plan};
 use crate::workload::DatagramWorkload;
-use corelane::service::DATAGRAM_BYTES_MAX;
+use corelane::service::{DATAGRAM_BYTES_MAX, TRAIN_DATAGRAMS_MAX};
 
 /// A flood over UDP. It is not among [`ALL`](super::ALL), because only [`Mode::Flood`] makes one.
 pub const ENTRY: WorkloadEntry = WorkloadEntry::plain(
     ("flood", "equal datagrams, as many as the system takes, whether they are answered or not"),
     &[Scheme::UDP],
     check,
-    |lanes, ends| lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Flood { size: ends.plan().size })),
+    |lanes, ends| {
+        let flood = |size| Flood { size, train: TRAIN_DATAGRAMS_MAX };
+        lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), flood(ends.plan().size)))
+    },
 );
 
-fn check(plan: &Plan) -> Result<(), Error> {
+/// Sizes that a datagram can have, in a flood.
+///
+/// # Errors
+/// Another size, or another mode.
+pub fn check(plan: &Plan) -> Result<(), Error> {
     if !(1..=DATAGRAM_BYTES_MAX).contains(&plan.size) {
         let why = format!("a datagram of {} bytes: from 1 to {DATAGRAM_BYTES_MAX} are possible", plan.size);
         return Err(Error::Setting { name: "size", why });
@@ -41,13 +48,19 @@ const fn make() -> [u8; DATAGRAM_BYTES_MAX] {
 
 /// Datagrams of `size` bytes each.
 pub struct Flood {
-    size: usize,
+    pub(crate) size: usize,
+    /// Datagrams of a burst.
+    pub(crate) train: usize,
 }
 
 impl DatagramWorkload for Flood {
     type Socket = ();
 
     fn socket(&mut self, _number: u64, _salt: u64) {}
+
+    fn train_datagrams(&self) -> usize {
+        self.train
+    }
 
     fn request_bytes(&self) -> usize {
         self.size
@@ -68,7 +81,7 @@ mod tests {
 
     #[test]
     fn byte_i_is_i_modulo_256_and_nothing_else_is_an_answer() {
-        let mut flood = Flood { size: 1_000 };
+        let mut flood = Flood { size: 1_000, train: 1 };
         let mut datagram = [0xff; 1_000];
         flood.request(&mut (), 7, &mut datagram);
         assert!(datagram.iter().enumerate().all(|(i, &byte)| usize::from(byte) == i % 256));

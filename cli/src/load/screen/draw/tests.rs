@@ -37,6 +37,7 @@ fn seconds(count: u32) -> Vec<Second> {
             errors,
             latency_us: quantiles(48.2 * (1.0 + swing)),
             lanes: Vec::new(),
+            flows: Vec::new(),
         }
     };
     (0..count).map(second).collect()
