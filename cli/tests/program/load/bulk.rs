@@ -64,7 +64,8 @@ fn an_older_clients_lines_are_printed_each_second() {
     assert_eq!([told(0), told(1)], [2, 2], "{taken:?}");
     assert!(taken.last().is_some_and(|line| line.starts_with("total: ") && line.contains(" Gb/s, CPU ")), "{taken:?}");
     let sent = lines(&["--style", "iapp-udp-clt", "1", "64", "32", "510", "127.0.0.1", &udp, "--duration", "500ms"]);
-    let is_told = |line: &String| line.starts_with("thread 0: clients 1, new 1, closed 0, TX ") && line.ends_with(" packets), RX 0");
+    let is_told =
+        |line: &String| line.starts_with("thread 0: clients 1, new 1, closed 0, TX ") && line.ends_with(" packets), RX 0");
     assert!(sent.iter().any(is_told), "{sent:?}");
 }
 
