@@ -216,6 +216,41 @@ fn inside_hosts_meet_at_the_outside_address() {
     }
 }
 
+/// What a lane brings to another was judged where it came, and is judged there alone.
+#[test]
+fn what_is_brought_to_another_lane_is_counted_once() {
+    let mut program = open(&Plan { change: translating, ..plan(4, 3) });
+    let set = Arc::new(rules("add 100 count icmp from any to any in").compile(Execution::Tree));
+    tell(&mut program, &Policy::Rules(set.clone()));
+    for number in 0..40_u16 {
+        let (from, to) = (inside(u32::from(number)).ip(), outside(u32::from(number)).ip());
+        program.test.send(&tagged(&echo_frame(&program, from, to, number, false), INSIDE));
+        program.pass(300_000);
+        for (_, frame) in hear(&mut program) {
+            let (source, destination, identification) = echo_of(&frame).unwrap();
+            program.test.send(&echo_frame(&program, destination, source, identification, true));
+        }
+        program.pass(300_000);
+        assert_eq!(hear(&mut program).len(), 1, "{number}");
+    }
+    assert!(nat_counts(&mut program).iter().map(|counts| counts.elsewhere).sum::<u64>() > 10);
+    assert_eq!(counted(&mut program)[&id_of(&set, 100)].packets, 80);
+    program.close();
+}
+
+/// A session whose time is over is not shown, though no packet has come since.
+#[test]
+fn who_looks_sees_no_session_that_has_ended() {
+    let mut program = open(&Plan { change: translating, ..plan(2, 5) });
+    send(&program, INSIDE, inside(3), outside(1), b"one");
+    program.pass(1_000_000);
+    let in_use = |program: &mut Program| look(program, |view| view.nat_in_use().unwrap().0).into_iter().sum::<usize>();
+    assert_eq!(in_use(&mut program), 1);
+    program.pass(302_000_000_000);
+    assert_eq!(in_use(&mut program), 0);
+    program.close();
+}
+
 /// Whichever lane gets it, and whosever the port is: what nothing leads on from is answered in our address, to the inside host as he knows himself.
 #[test]
 fn who_wants_what_nobody_has_hears_so_on_each_lane() {

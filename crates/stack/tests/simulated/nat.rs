@@ -232,6 +232,16 @@ fn fragments_are_put_together_translated_and_cut_again() {
     }
 }
 
+/// Of IPv6 nothing is translated, and no fragment waits for another.
+#[test]
+fn fragments_of_ipv6_go_on_one_by_one() {
+    let mut gateway = open(&translating());
+    let ends = [(0, 9, 4000), (3, 9, 7)].map(|(place, number, port)| end(host(place, true, number), port));
+    for part in udp_in(gateway.mac(PLACES[0].0), ends[0], ends[1], &[5; 2000], 1000, 7) {
+        assert_eq!(ask(&mut gateway, 0, &part).len(), 1);
+    }
+}
+
 /// Who sends in another's name at another VLAN spoils nothing of his, be it for us or to be translated.
 #[test]
 fn fragments_of_another_vlan_spoil_nothing() {
