@@ -66,6 +66,9 @@ fn text(totals: &Totals) -> String {
         let lost = fast.lost.map_or_else(String::new, |lost| format!("; {lost} packets lost behind it"));
         let state = fast.why_not.as_deref().unwrap_or("on");
         let _ = writeln!(out, "fast path: {state}; {} packets forwarded, {} dropped by rules{lost}", fast.forwarded, fast.denied);
+        if let Some(unread) = &fast.unread {
+            let _ = writeln!(out, "{unread}");
+        }
         if fast.is_on && !fast.refusing.is_empty() {
             let _ = writeln!(
                 out,

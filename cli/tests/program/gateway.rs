@@ -183,12 +183,13 @@ pub struct Own<'a> {
     /// What the program is run by.
     pub way: &'a str,
     pub configuration: &'a str,
+    pub rules: &'a str,
     pub arguments: &'a [&'a str],
 }
 
 impl Default for Own<'_> {
     fn default() -> Self {
-        Self { wires: WIRES, way: "", configuration: CONFIGURATION, arguments: &[] }
+        Self { wires: WIRES, way: "", configuration: CONFIGURATION, rules: RULES, arguments: &[] }
     }
 }
 
@@ -198,7 +199,7 @@ pub fn start_own(driver: Driver, test: &str, folder: &Scratch, own: &Own) -> Opt
         return None;
     }
     std::fs::write(folder.path().join("gw.toml"), own.configuration).unwrap();
-    std::fs::write(folder.path().join("gateway.rules"), RULES).unwrap();
+    std::fs::write(folder.path().join("gateway.rules"), own.rules).unwrap();
     let script = format!("{} && exec {} \"$0\" \"$@\"", own.wires, own.way);
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let place = format!("gateway={}", folder.path().join("gw.toml").display());

@@ -1,16 +1,16 @@
 //! A gateway of two lanes: many flows at once, in both directions, with translation and without.
 
 use crate::common::*;
-use crate::gateway::{Own, WIRES, ended, start_own, stations};
+use crate::gateway::{Own, WIRES, ended, start_own, stations, write};
 use crate::gateway_commands::json_of;
 use crate::packet::{ends, of_lanes};
 use crate::packet_ports::WAYS;
+use nix::sys::signal::Signal;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
-on_each_driver!(
-    flows_of_the_fast_path_keep_their_order_and_are_counted_once,
-    flows_of_two_lanes_keep_their_order_and_are_counted_once
-);
+on_each_driver!(flows_of_two_lanes_keep_their_order_and_are_counted_once);
 
 /// Fifty flows of `a`'s to `b`, and fifty to `o`, whose source is translated. Each has two packets under way in both directions: so no queue of a wire, which holds
 /// 256, is ever full.
@@ -90,21 +90,45 @@ fn flows_of_two_lanes_keep_their_order_and_are_counted_once(driver: Driver) {
     let test = "gateway_lanes::flows_of_two_lanes_keep_their_order_and_are_counted_once";
     // The driver does not see how packets come.
     let most = if driver == Driver::Epoll { 3 } else { 1 };
-    for (way, far) in [(WAYS[0], QUEUES[0]), (WAYS[0], QUEUES[1]), (WAYS[1], QUEUES[0])].into_iter().take(most) {
-        let Some(server) = start_two(driver, test, way, far, "") else { return };
+    for (number, (way, far)) in
+        [(WAYS[0], QUEUES[0]), (WAYS[0], QUEUES[1]), (WAYS[1], QUEUES[0])].into_iter().take(most).enumerate()
+    {
+        let folder = Scratch::new();
+        let Some(server) = start_two(driver, test, &folder, way, far, "") else { return };
         assert_eq!(keeps_and_counts(&server, &format!("{way}, {far}")), 4 * SENT, "{way}, {far}");
+        if number == 0 {
+            limits_are_told(&server, &folder);
+        }
         ends(server);
     }
 }
 
+/// Each lane counts flows by itself, which is said to who limits them.
+fn limits_are_told(server: &Server, folder: &Scratch) {
+    assert!(!server.notes.iter().any(|note| note.contains("CL-0039")), "{:?}", server.notes);
+    write(&folder.path().join("gateway.rules"), "add 100 allow tcp from any to any limit src-addr 4\n");
+    server.signal(Signal::SIGHUP);
+    until("it is said", || server.words().contains("rule 100 lets up to 2 x 4 flows pass"));
+    let place = format!("gateway={}", folder.path().join("gw.toml").display());
+    let mut other = Command::new("unshare");
+    let start = format!("{} && exec {PROGRAM} serve --lanes 2 {place}", with_queues(QUEUES[0], ""));
+    other.args(["--net", "sh", "-c", &start]).env("CORELANE_RUN_DIR", server.run.path());
+    let mut other = other.stdout(Stdio::piped()).spawn().unwrap();
+    let told = BufReader::new(other.stdout.take().unwrap()).lines().map_while(Result::ok).take_while(|line| line != "ready");
+    assert_eq!(told.filter(|line| line.contains("[CL-0039] gateway: rule 100 lets up to 2 x 4 flows pass")).count(), 1);
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
 /// Ports' programs forward what is not translated, and lanes the rest.
-fn flows_of_the_fast_path_keep_their_order_and_are_counted_once(driver: Driver) {
+#[test]
+fn flows_of_the_fast_path_keep_their_order_and_are_counted_once() {
     let test = "gateway_lanes::flows_of_the_fast_path_keep_their_order_and_are_counted_once";
-    if !have(&driver.case(test), &["ethtool"]) {
+    if !have(test, &["ethtool"]) {
         return;
     }
-    let gro = "&& ethtool -K vb1 gro on && ethtool -K vb2 gro on";
-    let Some(server) = start_two(driver, test, "", QUEUES[0], gro) else { return };
+    let (folder, gro) = (Scratch::new(), "&& ethtool -K vb1 gro on && ethtool -K vb2 gro on");
+    let Some(server) = start_two(Driver::Epoll, test, &folder, "", QUEUES[0], gro) else { return };
     let before = json_of(&server, &["status"])["fast_path"]["forwarded"].as_u64().unwrap();
     let by_lanes = keeps_and_counts(&server, "fast path");
     let by_programs = json_of(&server, &["status"])["fast_path"]["forwarded"].as_u64().unwrap() - before;
@@ -114,11 +138,15 @@ fn flows_of_the_fast_path_keep_their_order_and_are_counted_once(driver: Driver) 
 }
 
 /// Starts a gateway of two lanes, each with a queue of both ports, whose far ends have these.
-fn start_two(driver: Driver, test: &str, way: &str, far: &str, more: &str) -> Option<Server> {
-    let folder = Scratch::new();
-    let wires = WIRES.replace("type veth peer name vb$n", &format!("{} type veth peer name vb$n {far}", QUEUES[0]));
-    let own = Own { wires: &format!("{wires} {more}"), way, arguments: &["--lanes", "2"], ..Own::default() };
-    start_own(driver, test, &folder, &own)
+fn start_two(driver: Driver, test: &str, folder: &Scratch, way: &str, far: &str, more: &str) -> Option<Server> {
+    let own = Own { wires: &with_queues(far, more), way, arguments: &["--lanes", "2"], ..Own::default() };
+    start_own(driver, test, folder, &own)
+}
+
+/// Wires whose near ends have two queues.
+fn with_queues(far: &str, more: &str) -> String {
+    let near = QUEUES[0];
+    WIRES.replace("type veth peer name vb$n", &format!("{near} type veth peer name vb$n {far}")) + more
 }
 
 /// Has all flows sent, and looks at what was counted; how many of their packets lanes have forwarded.

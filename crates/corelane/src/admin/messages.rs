@@ -76,6 +76,8 @@ degraded! {
     KernelSilent "CL-0035" "The kernel has addresses at an interface of which lanes have all packets.",
     RoutesLeftOut "CL-0036" "Routes of the kernel's table that a gateway follows are left out, or it is not followed just now.",
     OtherPages "CL-0037" "A lane's memory has other pages than were asked for.",
+    FastPathUnread "CL-0038" "What the programs of a gateway's ports have counted cannot be read.",
+    LimitOfEachLane "CL-0039" "Rules of a gateway limit flows on each lane by itself.",
     ReceiveProgram "CL-0040" "A program that passes all was given to an interface whose receiving is to run in threads.",
     ReceiveShare "CL-0041" "Lanes have another user fraction than was asked for.",
     ReceiveThreads "CL-0042" "The receiving of an interface does not keep to the user fraction, or its threads could not be taken back.",

@@ -43,11 +43,7 @@ impl LiveGateway {
         let began = Arc::new(lanes.wires.gateway()?.clone());
         let (ruling, placing) = (ruling?, placing?.clone());
         if let Some(fast) = &placing.fast {
-            ruling.offload(Box::new(Offloaded::new(
-                fast.clone(),
-                lanes.wires.addresses().collect(),
-                lanes.wires.interfaces().len(),
-            )));
+            ruling.offload(Box::new(Offloaded::new(fast.clone(), lanes.wires.addresses().collect())));
         }
         let following = began.follow.map(|table| Arc::new(Following::start(table, ruling.clone(), placing.clone())));
         Some(Self {
@@ -101,6 +97,7 @@ impl LiveGateway {
         self.ruling.replace(gateway.rules.clone(), routes, &*self.lanes).map_err(|why| refused(&why))?;
         files.clone_from(&anew.files);
         let mut words = vec!["the gateway has the rules, tables and routes of its file; those of commands are gone".to_owned()];
+        words.extend(gateway.limits_of_each_lane(self.lanes.lanes));
         words.extend(self.waiting(gateway).map(|what| format!("{what} of the gateway's file count from the next start on")));
         Ok(words)
     }

@@ -85,18 +85,26 @@ pub(crate) fn add_totals(all: &mut Totals, other: Totals) {
     }
 }
 
+/// Packets that went by all interfaces without a lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
+    pub forwarded: u64,
+    /// Those that rules had dropped.
+    pub denied: u64,
+}
+
 /// Who carries out the same rules beside the lanes: the programs of their ports. Its clock is the lanes'.
 pub(crate) trait Beside: Send {
     /// What these rules have counted there, in their order.
     fn counts(&self, rules: &[RuleId]) -> Vec<Count>;
-    /// Adds what went by an interface there and what did not, by its number from 0.
-    fn add_traffic(&self, interface: usize, row: &mut InterfaceRow);
+    /// Adds what went by an interface there and what did not, by its number from 0; what of that came in there.
+    fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) -> Passed;
     /// Counts of these rules begin with 0 again.
     fn zero(&mut self, rules: &[RuleId]);
     /// These rules are in force on the lanes from now on.
     fn follow(&mut self, rules: &RuleSet);
-    /// Whether it carries out the rules, or why not; and what was lost behind it.
-    fn state(&self) -> FastPath;
+    /// Whether it carries out the rules, or why not; and what was lost behind it. So much went by all interfaces.
+    fn state(&self, passed: Passed) -> FastPath;
 }
 
 #[cfg(test)]

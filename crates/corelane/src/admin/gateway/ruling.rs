@@ -7,7 +7,7 @@
 //! A change is made beside what is there, and lanes are told last. Where one has no room for more words, none is told, and nothing has changed. Once they are told, each
 //! takes the change when its turn ends, however long that is; whoever asked hears if he was not waited for.
 
-use super::lanes::{Beside, Counted, InForce, Lanes, Seen};
+use super::lanes::{Beside, Counted, InForce, Lanes, Passed, Seen};
 use super::routes::{self, Change, Routes, at_line};
 use super::words::{
     Changed, InterfaceRow, KeyRow, Losses, ROWS_MAX, Request, RouteRow, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Way,
@@ -423,10 +423,15 @@ impl Ruled {
 
     /// What lanes have shown, with what they do not know.
     fn with_names(&self, (mut rows, totals): Seen) -> Seen {
+        let mut passed = Passed::default();
         rows.resize_with(self.interfaces.len(), InterfaceRow::default);
         for (number, (row, name)) in rows.iter_mut().zip(&self.interfaces).enumerate() {
             row.name.clone_from(name);
-            self.beside.iter().for_each(|beside| beside.add_traffic(number, row));
+            if let Some(beside) = &self.beside {
+                let Passed { forwarded, denied } = beside.add_traffic(number, row);
+                passed.forwarded += forwarded;
+                passed.denied += denied;
+            }
         }
         let mut losses = Losses::default();
         rows.iter().for_each(|row| losses += row.losses);
@@ -439,7 +444,7 @@ impl Ruled {
             tables: self.rules.tables().count(),
             keys: self.rules.tables().map(|(_, table)| table.len()).sum(),
             routes: self.routes.len() + self.followed.len(),
-            fast_path: self.beside.as_ref().map(|beside| beside.state()),
+            fast_path: self.beside.as_ref().map(|beside| beside.state(passed)),
             ..totals
         };
         (rows, totals)

@@ -328,6 +328,9 @@ pub struct FastPath {
     pub denied: u64,
     /// Interfaces that send nothing of what programs redirect: lanes forward what leaves by them.
     pub refusing: Vec<String>,
+    /// Why what they have counted could not be read the last time, and so is missing; none where it was.
+    #[serde(default)]
+    pub unread: Option<String>,
 }
 
 /// What a gateway shows to those who watch it, in one moment: see [`LiveGateway::shown`](crate::lanes::LiveGateway::shown).

@@ -7,6 +7,7 @@ pub(crate) use check::numbered;
 pub use check::{At, NoGateway};
 
 use corelane_isr::polling;
+use corelane_rules::language::Keep;
 use corelane_rules::{Execution, Limits, Rules};
 use corelane_stack::{InterfaceSettings, NatSettings, Network, ReversePath, Route, Tags};
 use corelane_xdp::Ours;
@@ -95,6 +96,19 @@ impl Gateway {
         self.ports.iter().flat_map(|port| &port.interfaces)
     }
 
+    /// What somebody should know who has written `limit`, where there are so many lanes; none where each flow that counts comes to one lane.
+    pub(crate) fn limits_of_each_lane(&self, lanes: usize) -> Option<String> {
+        let mut limits = self.rules.all().filter_map(|(_, number, rule)| match rule.keep {
+            Some(Keep::Limit(_, most)) => Some((number, most)),
+            _ => None,
+        });
+        let (number, most) = limits.next().filter(|_| lanes > 1)?;
+        let more = limits.next().map_or("", |_| "; other rules likewise");
+        Some(format!(
+            "gateway: rule {number} lets up to {lanes} x {most} flows pass, because each of {lanes} lanes counts by itself{more}"
+        ))
+    }
+
     /// The number of the interface of this name.
     pub fn interface(&self, name: &str) -> Option<usize> {
         self.interfaces().position(|one| &*one.name == name)
@@ -162,4 +176,32 @@ fn forwarding(name: &str, tags: Tags) -> InterfaceSettings {
     (made.name, made.tags) = (name.into(), tags);
     (made.forwards, made.reverse_path) = (true, ReversePath::Strict);
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_rules::language::command;
+
+    #[test]
+    fn limits_are_told_where_there_are_several_lanes() {
+        let add = |gateway: &mut Gateway, text: &str| gateway.rules.apply_all([command(text, 1).unwrap()]).map(drop).unwrap();
+        let mut gateway = Gateway::of(Vec::new());
+        add(&mut gateway, "add 100 allow tcp from any to any keep-state");
+        let told = |gateway: &Gateway, lanes| gateway.limits_of_each_lane(lanes);
+        assert_eq!(told(&gateway, 2), None);
+        add(&mut gateway, "add 200 allow tcp from any to me limit src-addr 4");
+        assert_eq!(told(&gateway, 1), None);
+        assert!(
+            told(&gateway, 3)
+                .unwrap()
+                .ends_with("rule 200 lets up to 3 x 4 flows pass, because each of 3 lanes counts by itself")
+        );
+        add(&mut gateway, "add 300 allow udp from any to me limit dst-port 9");
+        assert!(
+            told(&gateway, 3).unwrap().ends_with(
+                "rule 200 lets up to 3 x 4 flows pass, because each of 3 lanes counts by itself; other rules likewise"
+            )
+        );
+    }
 }

@@ -90,6 +90,8 @@ pub(crate) fn open(
     let (frames, fewer) = frames_of(wires, &opened, beside, lanes)?;
     let mut notes: Vec<Record> = wires.ports().zip(&opened).flat_map(|(port, opened)| notes_of(port, &opened.choice)).collect();
     notes.extend(fewer.into_iter().chain(no_fast.map(|why| Degraded::Packet.note(format_args!("gateway: no fast path: {why}")))));
+    let limits = wires.gateway().and_then(|gateway| gateway.limits_of_each_lane(lanes));
+    notes.extend(limits.map(|words| Degraded::LimitOfEachLane.note(words)));
     notes.extend(fast.iter().flat_map(|fast| fast.refusing()).map(|name| note_of_refusal(&name)));
     let meshes = Mesh::between(control, messages).into_iter().zip(Mesh::between(control, messages));
     let (tell, ears) = control.words();

@@ -21,7 +21,7 @@ pub(crate) struct Placing {
     /// The packet path of each lane.
     pub(super) tell: Tell<Policy>,
     pub(super) tables: Insisting,
-    pub(super) lanes: usize,
+    pub(crate) lanes: usize,
     /// The kernel's, where it chooses among queues of taps by our table.
     pub(super) selectors: Vec<QueueSelector>,
     /// What all lanes were told of polling; none where they do not poll.

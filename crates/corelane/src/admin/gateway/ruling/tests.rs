@@ -7,6 +7,7 @@ use corelane_rules::{Count, Facts, Limits};
 use corelane_stack::RouteChange;
 use serde::de::DeserializeOwned;
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A lane of them.
 struct Lane {
@@ -376,21 +377,24 @@ fn a_trace_counts_nothing_and_knows_states() {
 
 /// A program of a port that counts as well.
 #[derive(Default)]
-struct Program(Arc<Mutex<(u64, usize)>>);
+struct Program(Arc<Mutex<(u64, usize)>>, Arc<AtomicUsize>);
 
 impl Beside for Program {
     fn counts(&self, rules: &[RuleId]) -> Vec<Count> {
         vec![Count { packets: self.0.lock().unwrap().0, bytes: 100, last: 6_000_000_000 }; rules.len()]
     }
 
-    fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) {
-        row.packets_in += 10 * (interface as u64 + 1);
+    fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) -> Passed {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        let forwarded = 10 * (interface as u64 + 1);
+        row.packets_in += forwarded;
         row.losses.refused += 100;
         row.redirect_lost = row.device.map(u64::from);
+        Passed { forwarded, denied: 1 }
     }
 
-    fn state(&self) -> FastPath {
-        FastPath { is_on: true, lost: Some(3), ..FastPath::default() }
+    fn state(&self, Passed { forwarded, denied }: Passed) -> FastPath {
+        FastPath { is_on: true, lost: Some(3), forwarded, denied, ..FastPath::default() }
     }
 
     fn zero(&mut self, _: &[RuleId]) {
@@ -406,7 +410,8 @@ impl Beside for Program {
 fn another_source_counts_as_well() {
     let gateway = gateway(true);
     let shared = Arc::new(Mutex::new((7, 0)));
-    gateway.0.offload(Box::new(Program(shared.clone())));
+    let read = Arc::new(AtomicUsize::new(0));
+    gateway.0.offload(Box::new(Program(shared.clone(), read.clone())));
     assert_eq!(*shared.lock().unwrap(), (7, 1), "it has the rules that there are");
     gateway.1.packet(0, PACKET);
     let page: Page<RuleRow> = ask(&gateway, &Request::Rules { numbers: Vec::new(), from: 0 }).unwrap();
@@ -420,8 +425,9 @@ fn another_source_counts_as_well() {
     let rows: Vec<_> = page.rows.into_iter().map(|row| (row.packets_in, row.losses.refused, row.redirect_lost)).collect();
     assert_eq!(rows, [(11, 101, None), (22, 102, Some(7))], "lanes and programs together");
     let totals: Totals = ask(&gateway, &Request::Totals {}).unwrap();
-    assert_eq!(totals.fast_path, Some(FastPath { is_on: true, lost: Some(3), ..FastPath::default() }));
+    assert_eq!(totals.fast_path, Some(FastPath { is_on: true, lost: Some(3), forwarded: 30, denied: 2, ..FastPath::default() }));
     assert_eq!(totals.losses.refused, 203);
+    assert_eq!(read.load(Ordering::Relaxed), 4, "each interface is read once for each answer");
 }
 
 #[test]
