@@ -2,7 +2,7 @@ use super::*;
 use corelane::lanes::Transport;
 use corelane::lanes::gateway::rules::Execution;
 use corelane::lanes::gateway::{Advertised, MssClamp, Network, ReversePath, Tags};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 /// A gateway with everything that there is.
 const WHOLE: &str = r#"
