@@ -1,6 +1,6 @@
 //! What metrics tell of a gateway, beside the counters of its lanes.
 
-use corelane::admin::gateway::{InterfaceRow, RuleRow, Shown, Translated};
+use corelane::admin::gateway::{InterfaceRow, Losses, RuleRow, Shown, Translated};
 use corelane::admin::watch::Kind;
 use corelane::lanes::LiveGateway;
 use corelane_metrics::{Family, Labels, More};
@@ -23,6 +23,13 @@ const FAMILIES: &[Told] = &[
     ("interface", Kind::Counter, "bytes", "Bytes of these, without the link's headers.", |shown| {
         of_interfaces(shown, |row| (row.bytes_in, row.bytes_out))
     }),
+    (
+        "interface_drops",
+        Kind::Counter,
+        "packets",
+        "Packets that went no further at an interface (labels `interface`; `reason`: `refused` by rules, `error` damaged, `not_ours` for nobody here, `unsent` that it was to leave by, `redirect` lost behind the fast path, `other`).",
+        drops_of_interfaces,
+    ),
     (
         "interface_neighbours",
         Kind::Gauge,
@@ -101,6 +108,18 @@ fn of_interfaces(shown: &Shown, both: fn(&InterfaceRow) -> (u64, u64)) -> Sample
     shown.interfaces.iter().flat_map(of_row).collect()
 }
 
+/// Each packet has one reason. What is lost behind the fast path is known of a port as a whole.
+fn drops_of_interfaces(shown: &Shown) -> Samples {
+    let of_row = |row: &InterfaceRow| {
+        let Losses { refused, errors, not_ours, drops, unsent, .. } = row.losses;
+        let reasons = [("refused", refused), ("error", errors), ("not_ours", not_ours), ("unsent", unsent), ("other", drops)];
+        let lost = row.redirect_lost.map(|lost| ("redirect", lost));
+        let sample = |(reason, value)| (labels(&[("interface", &row.name), ("reason", reason)]), value);
+        reasons.into_iter().chain(lost).map(sample).collect::<Samples>()
+    };
+    shown.interfaces.iter().flat_map(of_row).collect()
+}
+
 /// Rules of one number are told together: several may have one, and what they say is no label.
 fn of_rules(shown: &Shown, value: fn(&RuleRow) -> u64) -> Samples {
     let mut by_number: BTreeMap<u16, (&str, u64)> = BTreeMap::new();
@@ -129,7 +148,8 @@ mod tests {
     fn interfaces_have_two_ways_and_rules_of_a_number_one_sample() {
         let mut shown = Shown::default();
         let row = json!({
-            "name": "vlan10", "packets_in": 1, "bytes_in": 2, "packets_out": 3, "bytes_out": 4, "neighbours": 5, "asked": 0
+            "name": "vlan10", "packets_in": 1, "bytes_in": 2, "packets_out": 3, "bytes_out": 4, "neighbours": 5, "asked": 0,
+            "refused": 6, "errors": 7, "not_ours": 8, "drops": 9, "unsent": 10, "redirect_lost": 11
         });
         shown.interfaces = vec![serde_json::from_value(row).unwrap()];
         let rule = |number: u16, packets: u64, rule: &str| {
@@ -145,6 +165,9 @@ mod tests {
         let way = |way: &str, value| (labels(&[("interface", "vlan10"), ("direction", way)]), value);
         assert_eq!(of("corelane_gateway_interface_packets_total"), [way("in", 1), way("out", 3)]);
         assert_eq!(of("corelane_gateway_interface_bytes_total"), [way("in", 2), way("out", 4)]);
+        let lost = |reason: &str, value| (labels(&[("interface", "vlan10"), ("reason", reason)]), value);
+        let reasons = [("refused", 6), ("error", 7), ("not_ours", 8), ("unsent", 10), ("other", 9), ("redirect", 11)];
+        assert_eq!(of("corelane_gateway_interface_drops_total"), reasons.map(|(reason, value)| lost(reason, value)));
         let rule = |number: &str, comment: &str, value| (labels(&[("rule", number), ("comment", comment)]), value);
         assert_eq!(of("corelane_gateway_rule_packets_total"), [rule("100", "both // of them", 11), rule("65535", "", 9)]);
         assert_eq!(of("corelane_gateway_rules"), [(Labels::new(), 3)]);

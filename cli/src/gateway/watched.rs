@@ -1,6 +1,6 @@
 //! What graphs keep of a gateway that runs, and which changes they note.
 
-use corelane::admin::gateway::{InterfaceRow, RuleRow, Shown};
+use corelane::admin::gateway::{InterfaceRow, Losses, RuleRow, Shown, Totals};
 use corelane::admin::watch::{PacketCounter, Reader, Snapshot};
 use corelane::lanes::LiveGateway;
 use corelane_metrics::graphs::{Looked, Name, Reading, Source, Subject};
@@ -39,8 +39,8 @@ impl Source for Watched {
     fn look(&mut self) -> Looked {
         let now = self.reader.snapshot(corelane::now().nanoseconds());
         let since = self.before.as_ref().and_then(|before| now.since(before).ok());
-        let (mut readings, knobs) = (counted(&now), knobs(&now));
-        readings.extend(since.iter().flat_map(shares));
+        let knobs = knobs(&now);
+        let mut readings: Vec<_> = since.iter().flat_map(shares).collect();
         readings.extend(knobs.iter().map(|(name, value)| whole(&format!("knob {name}"), Reading::Gauge(*value as f64))));
         let shown = self.gateway.shown();
         readings.extend(shown.iter().flat_map(of_gateway));
@@ -53,18 +53,9 @@ fn whole(what: &str, reading: Reading) -> (Name, Reading) {
     (Name::new(Subject::Whole, what), reading)
 }
 
-/// What lanes count of packets that they did not send on.
-fn counted(now: &Snapshot) -> Vec<(Name, Reading)> {
-    let all = |counter| {
-        let lanes = now.lanes.iter().filter_map(|lane| lane.packets.as_ref());
-        lanes.fold(0_u64, |sum, packets| sum.wrapping_add(packets.values.get(counter)))
-    };
-    let errors = [PacketCounter::FramesMalformed, PacketCounter::FramesChecksum, PacketCounter::PortSendLost];
-    vec![
-        whole("drops", Reading::Counter(all(PacketCounter::FramesDropped))),
-        whole("errors", Reading::Counter(errors.into_iter().fold(0, |sum, counter| sum.wrapping_add(all(counter))))),
-        whole("refused", Reading::Counter(all(PacketCounter::PacketsRefused))),
-    ]
+/// What went no further, of all or of an interface: what came or was to leave, and what was damaged.
+fn lost(losses: &Losses) -> [(&'static str, u64); 2] {
+    [("drops", losses.drops.wrapping_add(losses.unsent)), ("errors", losses.errors)]
 }
 
 /// How lanes spent their time, on average: on packets and on all else where they poll, or on both. And the greatest burst.
@@ -105,8 +96,9 @@ fn of_gateway(shown: &Shown) -> Vec<(Name, Reading)> {
             ("packets out", row.packets_out),
             ("bytes out", row.bytes_out),
         ];
-        let name = row.name.clone();
-        counts.map(|(what, count)| (Name::new(Subject::Interface(name.clone()), what), Reading::Counter(count)))
+        let (name, redirect) = (row.name.clone(), row.redirect_lost.map(|lost| ("redirect drops", lost)));
+        let counts = counts.into_iter().chain(lost(&row.losses)).chain(redirect);
+        counts.map(move |(what, count)| (Name::new(Subject::Interface(name.clone()), what), Reading::Counter(count)))
     };
     let rule = |row: &RuleRow| {
         let subject = || Subject::Rule { number: row.number, text: row.rule.clone() };
@@ -116,7 +108,11 @@ fn of_gateway(shown: &Shown) -> Vec<(Name, Reading)> {
     let sessions = shown.totals.translated.iter().map(|one| whole("sessions", Reading::Gauge(one.sessions as f64)));
     let interfaces = shown.interfaces.iter().flat_map(interface);
     let states = [whole("states", Reading::Gauge(shown.totals.states as f64))];
-    interfaces.chain(shown.rules.iter().flat_map(rule)).chain(states).chain(sessions).collect()
+    let Totals { losses, fast_path, .. } = &shown.totals;
+    let redirect = fast_path.as_ref().and_then(|fast| fast.lost).map(|lost| ("redirect drops", lost));
+    let counts = lost(losses).into_iter().chain(redirect).chain([("refused", losses.refused)]);
+    let counts = counts.map(|(what, count)| whole(what, Reading::Counter(count)));
+    interfaces.chain(shown.rules.iter().flat_map(rule)).chain(counts).chain(states).chain(sessions).collect()
 }
 
 /// A rule by its number and its words.
@@ -210,14 +206,27 @@ mod tests {
     fn each_interface_and_rule_has_its_series() {
         let mut shown = shown(&[(100, "count ip from any to any")], 0);
         let row = json!({
-            "name": "vlan10", "packets_in": 1, "bytes_in": 2, "packets_out": 3, "bytes_out": 4, "neighbours": 5, "asked": 0
+            "name": "vlan10", "packets_in": 1, "bytes_in": 2, "packets_out": 3, "bytes_out": 4, "neighbours": 5, "asked": 0,
+            "refused": 9, "errors": 5, "not_ours": 9, "drops": 6, "unsent": 7
         });
-        shown.interfaces = vec![serde_json::from_value(row).unwrap()];
+        let mut port = row.clone();
+        (port["name"], port["redirect_lost"]) = (json!("eth1"), json!(8));
+        shown.interfaces = [row, port].map(|row| serde_json::from_value(row).unwrap()).into();
+        shown.totals.losses = shown.interfaces[0].losses;
+        shown.totals.fast_path = Some(
+            serde_json::from_value(
+                json!({ "is_on": true, "why_not": null, "lost": 8, "forwarded": 0, "denied": 0, "refusing": [] }),
+            )
+            .unwrap(),
+        );
         let told = of_gateway(&shown).into_iter().map(|(name, reading)| match reading {
             Reading::Counter(count) => format!("{} {count}", name.what()),
             Reading::Gauge(value) => format!("{} {value}", name.what()),
         });
-        let wanted = ["packets in 1", "bytes in 2", "packets out 3", "bytes out 4", "packets 7", "bytes 70", "states 0"];
+        let of_each = ["packets in 1", "bytes in 2", "packets out 3", "bytes out 4", "drops 13", "errors 5"];
+        let of_port = ["redirect drops 8", "packets 7", "bytes 70"];
+        let of_all = ["drops 13", "errors 5", "redirect drops 8", "refused 9", "states 0"];
+        let wanted: Vec<_> = of_each.into_iter().chain(of_each).chain(of_port).chain(of_all).collect();
         assert_eq!(told.collect::<Vec<_>>(), wanted);
     }
 }

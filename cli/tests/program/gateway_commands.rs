@@ -3,7 +3,7 @@
 use crate::common::*;
 use crate::gateway::{Traffic, ended, start, stations};
 use crate::metrics::get;
-use crate::packet::ends;
+use crate::packet::{ends, of_lanes};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -52,6 +52,8 @@ fn a_gateway_is_shown_and_changed_by_command(driver: Driver) {
     routes_are_changed(&server, &folder);
     packets_are_traced(&server);
     traffic_is_shown(&server, sent);
+    losses_are_shown(&server);
+    own_packets_are_judged(&server);
     ends(server);
     no_gateway_is_told_so(driver, test);
 }
@@ -211,6 +213,82 @@ fn traffic_is_shown(server: &Server, sent: u64) {
     assert_eq!(parts, [1, 4, 4, 1, 0, 0], "{totals}");
     assert!(totals["translated"]["sessions"].is_u64() && totals["execution"] == "tree", "{totals}");
     assert!(asked(server, &["status"]).starts_with("1 lane, 4 interfaces, 1 route\n4 rules, carried out by tree;"));
+}
+
+/// One of each from users10: refused by a rule, from elsewhere, with a wrong sum; and one for a port that nobody has.
+const LOST: &str = r#"
+mine, far = stations["a"][2], stations["b"][2]
+put("a", b"\x08\x00", datagram(mine, far, (7, 99), b"refused"))
+put("a", b"\x08\x00", datagram("10.0.20.99", far, (7, 9), b"forged"))
+wrong = bytearray(datagram(mine, far, (7, 9), b"damaged"))
+wrong[10] ^= 255
+put("a", b"\x08\x00", bytes(wrong))
+assert asked("a", datagram(mine, stations["a"][3], (7, 9), b"port"), "a", 1, stations["a"][3])[:2] == b"\x03\x03"
+print("lost")
+"#;
+
+/// By interface and by reason, however it is asked for; lanes and programs together.
+fn losses_are_shown(server: &Server) {
+    let of = |server: &Server, name: &str| {
+        let rows = json_of(server, &["interfaces"]);
+        rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap().clone()
+    };
+    let before = of(server, "users10");
+    assert_eq!(ended(stations(server, LOST)), "lost");
+    let after = of(server, "users10");
+    let more = |reason: &str| after[reason].as_u64().unwrap() - before[reason].as_u64().unwrap();
+    assert_eq!(["refused", "errors", "unsent"].map(more), [1, 1, 0], "{after}");
+    // The last is said again until it is answered.
+    assert!((2..20).contains(&more("drops")), "{after}");
+    assert!(after["redirect_lost"].is_null() && after["not_ours"].is_u64(), "{after}");
+    assert_eq!(of(server, "users20")["errors"], 0);
+    let table = asked(server, &["interfaces"]);
+    let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    let line = table.lines().find(|line| line.starts_with("users10 ")).unwrap();
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    let cell = |column: &str| cells[head.iter().position(|name| *name == column).unwrap()];
+    assert_eq!(["refused", "errors", "lost"].map(cell), [&after["refused"].to_string(), "1", "-"], "{table}");
+    let totals = json_of(server, &["status"]);
+    assert_eq!(totals["losses"]["errors"], 1, "{totals}");
+    let status = asked(server, &["status"]);
+    assert!(status.lines().any(|line| line.contains(" packets dropped, 1 with errors, 1 refused by rules, ")), "{status}");
+    let address = server.urls.last().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
+    let text = in_network_of(server.pid(), || get(address, "/metrics"));
+    for reason in ["refused", "error"] {
+        let line = format!("corelane_gateway_interface_drops_total{{interface=\"users10\",reason=\"{reason}\"}} 1");
+        assert!(text.lines().any(|told| told == line), "{line}: {text}");
+    }
+}
+
+/// What the gateway itself says passes the rules before it leaves; what keeps a link going does not.
+fn own_packets_are_judged(server: &Server) {
+    asked(server, &["add", "500", "count", "icmp", "from", "me", "to", "any", "out", "xmit", "users10", "icmptypes", "0"]);
+    let ping = r#"
+mine, gateway = stations["a"][2:]
+assert asked("a", echo(mine, gateway, 1), "a", 1, gateway)[0] == 0
+quiet()
+print("answered")
+"#;
+    let echoes = |server: &Server| of_lanes(server, "echoes_answered")[0];
+    let before = echoes(server);
+    assert_eq!(ended(stations(server, ping)), "answered");
+    let counted = json_of(server, &["show", "500"])[0]["packets"].as_u64().unwrap();
+    assert!(counted > 0, "an answer leaves by the rules");
+    until("what was answered is counted", || echoes(server) - before == counted);
+    asked(server, &["add", "50", "deny", "ip", "from", "me", "to", "any", "out"]);
+    let silent = r#"
+mine, gateway = stations["a"][2:]
+put("a", b"\x08\x00", echo(mine, gateway, 2))
+assert not heard(0.3)
+put("a", b"\x08\x06", bytes.fromhex("0001080006040001") + macs["a"] + socket.inet_aton(mine) + bytes(6) + socket.inet_aton(gateway))
+came = b""
+while came[12:14] != b"\x81\x00" or came[16:18] != b"\x08\x06":
+    came = hear("vb1")
+print(came[24:26].hex())
+"#;
+    assert_eq!(ended(stations(server, silent)), "0002", "no ping is answered, and ARP is");
+    assert_eq!(json_of(server, &["show", "50"])[0]["packets"], 1);
+    asked(server, &["delete", "50", "500"]);
 }
 
 fn no_gateway_is_told_so(driver: Driver, test: &str) {

@@ -57,7 +57,7 @@ fn fragment(memory: &FrameMemory, name: u16, number: usize, count: usize) -> Fra
 fn datagram(memory: &FrameMemory, table: &mut Reassembly<Frame>, pieces: &mut Vec<Frame>, name: u16, count: usize) {
     let mut whole = 0;
     for number in 0..count {
-        let outcome = table.arrive(Instant::from_nanoseconds(0), fragment(memory, name, number, count), pieces);
+        let outcome = table.arrive(Instant::from_nanoseconds(0), 0, fragment(memory, name, number, count), pieces);
         whole += usize::from(matches!(outcome, Admission::Whole(_)));
     }
     assert_eq!((whole, pieces.len()), (1, count), "a datagram is whole with its last fragment");

@@ -1,12 +1,12 @@
 //! Reassembly of IPv4 and IPv6 fragments (RFC 791, section 3.2; RFC 8200, section 4.5), within limits that hold whatever arrives.
 //!
 //! ```text
-//! Reassembly::arrive(now, packet, &mut pieces) -> Whole { .. }: `pieces` are the datagram, the first begins with its header
+//! Reassembly::arrive(now, link, packet, &mut pieces) -> Whole { .. }: `pieces` are the datagram, the first begins with its header
 //!                                               | Held | Dropped(Reason, packet) | NoFragment(packet)
 //!            .due() -> when to call .expire(now, |first| ..), which hands out the first fragments that ICMP answers
 //! ```
 //!
-//! A datagram is found by its key (addresses, identification, and IPv4's protocol), hashed with a secret of this table's: 1,024 buckets, the
+//! A datagram is found by its key (the link that its fragments come by, addresses, identification, and IPv4's protocol), hashed with a secret of this table's: 1,024 buckets, the
 //! newest first in each. Its fragments lie in order and never overlap: of IPv4, a new one is cut where the one before it reaches into it, and
 //! what follows is cut where the new one reaches into that; of IPv6, an overlap ends the datagram, and what still arrives of it is dropped until
 //! it would have expired (RFC 5722).
@@ -146,9 +146,9 @@ impl<M: Memory> Reassembly<M> {
         (self.counts.timed_out - before) as usize
     }
 
-    /// Takes a packet that begins with its IP header. If that completes a datagram, its pieces are appended to `into`, in order.
-    pub fn arrive(&mut self, now: Instant, packet: M, into: &mut Vec<M>) -> Admission<M> {
-        let fragment = match Fragment::read(packet) {
+    /// Takes a packet that begins with its IP header and has come by the link of that number: fragments of two links are of two datagrams, whatever they say. If that completes a datagram, its pieces are appended to `into`, in order.
+    pub fn arrive(&mut self, now: Instant, link: u32, packet: M, into: &mut Vec<M>) -> Admission<M> {
+        let fragment = match Fragment::read(link, packet) {
             Ok(fragment) => fragment,
             Err((packet, NotOne::Whole)) => return Admission::NoFragment(packet),
             Err((packet, NotOne::Refused(reason))) => {

@@ -22,9 +22,9 @@ fn half(memory: &FrameMemory, name: u8, second: bool) -> Frame {
 fn datagrams(memory: &FrameMemory, table: &mut Reassembly<Frame>, isr: &mut Isr<Frame>, pieces: &mut Vec<Frame>) -> usize {
     let mut whole = 0;
     for name in 0..100 {
-        table.arrive(Instant::from_nanoseconds(0), half(memory, name, false), pieces);
+        table.arrive(Instant::from_nanoseconds(0), 0, half(memory, name, false), pieces);
         if name % 10 != 0
-            && matches!(table.arrive(Instant::from_nanoseconds(0), half(memory, name, true), pieces), Admission::Whole(_))
+            && matches!(table.arrive(Instant::from_nanoseconds(0), 0, half(memory, name, true), pieces), Admission::Whole(_))
         {
             whole += 1;
             let first = pieces.swap_remove(0);

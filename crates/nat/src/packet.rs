@@ -9,6 +9,9 @@ use std::net::Ipv4Addr;
 const TCP_BYTES: usize = 20;
 const SHORT_BYTES: usize = 8;
 
+/// Where a header of IPv4 says who its packet is for.
+const DESTINATION_AT: usize = 16;
+
 /// Types of ICMP (RFC 792).
 const ECHO_REPLY: u8 = 0;
 const ECHO_REQUEST: u8 = 8;
@@ -77,6 +80,12 @@ impl Packet {
         }
         Ok(Self::Error { destination, message_at, inner: parts(&inner, inner_at, true)? })
     }
+}
+
+/// Who the packet at the front of `bytes` is for, whatever else it is; none if it has no such header.
+pub(crate) fn destination(bytes: &[u8]) -> Option<Ipv4Addr> {
+    let is_v4 = bytes.first().is_some_and(|first| first >> 4 == 4);
+    bytes.get(DESTINATION_AT..)?.first_chunk::<4>().copied().map(Ipv4Addr::from).filter(|_| is_v4)
 }
 
 fn ends(view: &ipv4::View<'_>) -> (Ipv4Addr, Ipv4Addr) {

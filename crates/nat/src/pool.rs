@@ -88,6 +88,17 @@ impl Pool {
         (lane < self.lanes).then_some(lane)
     }
 
+    /// Whether an external end with a port of this lane's is given to an inside host.
+    pub fn is_given(&self, class: Class, (address, port): (Ipv4Addr, u16)) -> bool {
+        let is_own = port.checked_sub(self.first).is_some_and(|at| at < self.each);
+        self.number_of(address).is_some_and(|external| is_own && self.is_taken(class, external, port))
+    }
+
+    fn is_taken(&self, class: Class, external: u8, port: u16) -> bool {
+        let (word, bit) = self.place(class, external, port);
+        self.taken[word] & bit != 0
+    }
+
     /// Finds a port, and notes that a session has it. `is_home` says of a flow whether it comes to this lane, `is_free` of a port whether nothing else has it.
     pub fn take(
         &mut self,
@@ -163,10 +174,8 @@ impl Pool {
         let preferred = (wish.inside.wrapping_mul(0x9e37_79b9) >> 16) as usize % count;
         let mut externals = (0..count).map(|step| ((preferred + step) % count) as u8);
         externals.find_map(|external| {
-            let is_free = |port: u16| {
-                let (word, bit) = self.place(wish.class, external, port);
-                self.taken[word] & bit == 0 && is_free(self.external(external), port)
-            };
+            let address = self.external(external);
+            let is_free = |port: u16| !self.is_taken(wish.class, external, port) && is_free(address, port);
             self.at_home(wish, external, hasher, &is_home, is_free).or_else(|| self.anywhere(wish, external, is_free))
         })
     }

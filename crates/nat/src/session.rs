@@ -67,6 +67,11 @@ impl Flags {
     const fn has(self, flag: u8) -> bool {
         self.0 & flag != 0
     }
+
+    /// Whether a segment with these opens a connection.
+    pub const fn opens(self) -> bool {
+        self.has(Self::SYN) && !self.has(Self::ACK) && !self.has(Self::RST)
+    }
 }
 
 /// How far a connection is.

@@ -1,7 +1,7 @@
 //! The translation of a lane: which packets are translated, into what, and which belong to another lane.
 
 use crate::forwards::Forwards;
-use crate::packet::{End, Packet, Parts, Unfit};
+use crate::packet::{self, End, Packet, Parts, Unfit};
 use crate::pool::{Grant, Pool, Wish};
 use crate::rewrite::{Side, follow_quoted, set_address, set_end};
 use crate::secret::Secret;
@@ -23,7 +23,7 @@ const AHEAD: usize = 64;
 pub enum Verdict {
     /// It goes on as it is now.
     Translated,
-    /// It is nobody's: it is as it was. What comes in may be for the gateway itself.
+    /// It is nobody's: it is as it was. What is for an external address may be for the gateway itself.
     Untouched,
     /// It is for that lane, whose [`Nat::incoming`] is to see it as it is now.
     Elsewhere(usize),
@@ -47,8 +47,8 @@ pub enum Cause {
     Source,
     /// No port was found that is free.
     Ports,
-    /// An inside host wants one of our external addresses, and nothing leads inside from there.
-    Nowhere,
+    /// It opens a connection to the external port of an inside host that has not sent there: who sends so is not answered, for the host may be about to (RFC 5382, REQ-4).
+    Unasked,
 }
 
 /// What has happened, since the beginning.
@@ -65,7 +65,7 @@ pub struct Counts {
     pub ended: u64,
     /// See [`Counts::begun`].
     pub away: u64,
-    /// Packets that were refused because of what they are.
+    /// Packets that were refused because of what they are, or because they open a connection that nobody inside has asked for.
     pub refused_unfit: u64,
     /// Packets that were refused because there were as many sessions as may be.
     pub refused_sessions: u64,
@@ -80,6 +80,18 @@ pub struct Counts {
 struct Looked {
     read: Result<Packet, Unfit>,
     number: Option<u32>,
+}
+
+/// Where an external end leads.
+enum Leads {
+    /// To that end inside.
+    To(End),
+    /// To that lane, whose port it is.
+    Elsewhere(usize),
+    /// To an inside host that has not sent there, or not yet.
+    Unasked,
+    /// Nowhere: it is the gateway's own.
+    Nowhere,
 }
 
 impl Looked {
@@ -234,6 +246,8 @@ impl Nat {
         let verdict = match &looked.read {
             Ok(Packet::Flow(parts)) => self.flow_out(now, packet, (parts, looked.number), is_home),
             Ok(Packet::Error { message_at, inner, .. }) => self.error_out(now, packet, *message_at, inner),
+            // It may be for the gateway itself.
+            Err(_) if packet::destination(packet).is_some_and(|to| self.is_external(to)) => Verdict::Untouched,
             Err(unfit) => Verdict::Refused((*unfit).into()),
         };
         self.count(verdict)
@@ -273,7 +287,7 @@ impl Nat {
         is_home: impl Fn(FlowId) -> bool,
     ) -> Verdict {
         let is_hairpin = self.pool.number_of(parts.destination.0).is_some();
-        if self.pool.number_of(parts.source.0).is_some() || is_hairpin && !self.leads_inside(parts) {
+        if self.pool.number_of(parts.source.0).is_some() || is_hairpin && !self.may_lead(parts) {
             return Verdict::Untouched;
         }
         let source = match self.forwards.outside(parts.class, parts.source) {
@@ -286,20 +300,30 @@ impl Nat {
             Ok(source) => source,
             Err(cause) => return Verdict::Refused(cause),
         };
+        // Before anything is changed: what leads nowhere stays as it was.
+        let led = is_hairpin.then(|| self.leads(now, &Parts { source, ..*parts }, None));
+        let verdict = match led {
+            None | Some(Leads::To(_)) => Verdict::Translated,
+            Some(Leads::Elsewhere(lane)) => Verdict::Elsewhere(lane),
+            Some(Leads::Unasked) => return Verdict::Refused(Cause::Unasked),
+            Some(Leads::Nowhere) => return Verdict::Untouched,
+        };
         set_end(packet, parts, Side::Source, source);
-        if !is_hairpin {
-            return Verdict::Translated;
+        if let Some(Leads::To(inside)) = led {
+            set_end(packet, parts, Side::Destination, inside);
         }
-        match self.flow_in(now, packet, (&Parts { source, ..*parts }, None)) {
-            Verdict::Untouched => Verdict::Refused(Cause::Nowhere),
-            verdict => verdict,
-        }
+        verdict
     }
 
-    /// Whether an external end is one that could lead inside; if not it is the gateway's own.
-    fn leads_inside(&self, parts: &Parts) -> bool {
+    /// Whether an external end may lead inside: a forward is there, or a session has its port, or another lane knows. If not it is the gateway's own, and nobody takes a
+    /// session for it.
+    fn may_lead(&self, parts: &Parts) -> bool {
         let (class, destination) = (parts.class, parts.destination);
-        class != Class::Echo && (self.pool.owner(destination.1).is_some() || self.forwards.inside(class, destination).is_some())
+        let is_port = || match self.pool.owner(destination.1) {
+            Some(lane) if lane == self.settings.lane.0 => self.pool.is_given(class, destination),
+            owner => owner.is_some(),
+        };
+        class != Class::Echo && (is_port() || self.forwards.inside(class, destination).is_some())
     }
 
     /// The external end of the session that an outgoing packet belongs to, which begins with it if there is none.
@@ -354,31 +378,42 @@ impl Nat {
     }
 
     fn flow_in(&mut self, now: u32, packet: &mut [u8], (parts, looked): (&Parts, Option<u32>)) -> Verdict {
-        let Some(key) = self.in_key(parts) else { return Verdict::Untouched };
-        if let Some(inside) = self.forwards.inside(parts.class, parts.destination) {
-            set_end(packet, parts, Side::Destination, inside);
-            return Verdict::Translated;
-        }
-        if parts.class == Class::Echo && !parts.is_reply {
-            return Verdict::Untouched;
-        }
-        match self.session(looked, &key, now) {
-            Some(number) => {
-                self.sessions.note(number, Way::In, parts.flags, now);
-                let session = self.sessions.get(number);
-                set_end(packet, parts, Side::Destination, (Ipv4Addr::from_bits(session.inside), session.inside_port));
+        match self.leads(now, parts, looked) {
+            Leads::To(inside) => {
+                set_end(packet, parts, Side::Destination, inside);
                 Verdict::Translated
             }
-            None => self.of_other_lane(parts.destination.1),
+            Leads::Elsewhere(lane) => Verdict::Elsewhere(lane),
+            Leads::Unasked => Verdict::Refused(Cause::Unasked),
+            Leads::Nowhere => Verdict::Untouched,
         }
     }
 
-    /// A packet for an external port without a session here: of the lane whose port it is.
-    fn of_other_lane(&self, port: u16) -> Verdict {
-        match self.pool.owner(port) {
-            Some(lane) if lane != self.settings.lane.0 => Verdict::Elsewhere(lane),
-            _ => Verdict::Untouched,
+    /// Where the destination of a packet leads, which its session notes.
+    fn leads(&mut self, now: u32, parts: &Parts, looked: Option<u32>) -> Leads {
+        let Some(key) = self.in_key(parts) else { return Leads::Nowhere };
+        if let Some(inside) = self.forwards.inside(parts.class, parts.destination) {
+            return Leads::To(inside);
         }
+        if parts.class == Class::Echo && !parts.is_reply {
+            return Leads::Nowhere;
+        }
+        let Some(number) = self.session(looked, &key, now) else {
+            let opens = parts.class == Class::Tcp && parts.flags.opens();
+            return match self.of_other_lane(parts.destination.1) {
+                Some(lane) => Leads::Elsewhere(lane),
+                None if opens && self.pool.is_given(parts.class, parts.destination) => Leads::Unasked,
+                None => Leads::Nowhere,
+            };
+        };
+        self.sessions.note(number, Way::In, parts.flags, now);
+        let session = self.sessions.get(number);
+        Leads::To((Ipv4Addr::from_bits(session.inside), session.inside_port))
+    }
+
+    /// The lane whose external port that is, if it is another: no session of it is here.
+    fn of_other_lane(&self, port: u16) -> Option<usize> {
+        self.pool.owner(port).filter(|lane| *lane != self.settings.lane.0)
     }
 
     /// An error from outside about a packet that was sent: its quoted source is an external end. It keeps no session alive (RFC 5508, REQ-3 to REQ-5).
@@ -390,7 +425,9 @@ impl Nat {
             let session = self.sessions.get(self.session(None, &key, now)?);
             Some((Ipv4Addr::from_bits(session.inside), session.inside_port))
         });
-        let Some(inside) = inside else { return self.of_other_lane(inner.source.1) };
+        let Some(inside) = inside else {
+            return self.of_other_lane(inner.source.1).map_or(Verdict::Untouched, Verdict::Elsewhere);
+        };
         let change = set_end(packet, inner, Side::Source, inside);
         follow_quoted(packet, message_at, change);
         set_address(packet, 0, Side::Destination, inside.0);

@@ -93,7 +93,7 @@ impl Beside {
         Self {
             placing: Placing::new(settings),
             channels: Channels::default(),
-            tally: Tally::new(),
+            tally: Tally::new(settings.interfaces.len()),
             spare: Spare::default(),
             words: Words::default(),
             orders: Orders::default(),
@@ -201,7 +201,7 @@ impl Beside {
     pub fn admit(&mut self, number: Number, packet: Packet, placed: Placed) {
         self.tally.note();
         if let Some(packet) = self.placing.admit(number, packet, placed) {
-            self.tally.drop(Drop::Queue);
+            self.tally.drop_at(packet.interface, Drop::Queue);
             self.spare.put(packet);
         }
     }

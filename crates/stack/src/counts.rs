@@ -1,6 +1,7 @@
 //! What a stack counts.
 
 use crate::tunnels::{Tunnel, TunnelCounts};
+use corelane_seam::Lost;
 
 /// Why a packet that arrived went no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +25,7 @@ pub enum Drop {
     Queue,
     /// Its memory may not go to the lane of its bucket, or the channel there was full.
     Crossing,
-    /// It had no neighbour in time.
+    /// It had no neighbour in time. Of one in several frames each is counted.
     Neighbour,
     /// No frame was free to answer it, or to put what it carries together.
     Frames,
@@ -46,7 +47,7 @@ pub enum Drop {
     TooBig,
     /// It was to be forwarded by a route of its sender's.
     SourceRoute,
-    /// Rules have kept it back.
+    /// Rules have kept it back, or one of our own.
     Judged,
     /// It was to be forwarded, and too many frames waited for the port that it was to leave by.
     Outgoing,
@@ -150,12 +151,49 @@ impl PacketCounts {
         self.datagrams_arrived == lost + self.datagrams_in + self.strays
     }
 
-    pub(crate) const fn drop(&mut self, drop: Drop) {
-        self.drop_many(drop, 1);
+    const fn drop_many(&mut self, drop: Drop, packets: u64) {
+        self.drops[drop as usize] += packets;
+    }
+}
+
+/// What went no further at one interface. Each packet that was dropped is one of these, once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Losses {
+    /// Packets that rules kept back: that came by it, or that the stack itself was to send by it.
+    pub refused: u64,
+    /// Packets that came by it damaged: malformed, or with a wrong checksum.
+    pub errors: u64,
+    /// Frames that came by it and were for nobody here: another station, another address, or VLAN tags of no interface.
+    pub not_ours: u64,
+    /// Packets that came by it and went no further for any other reason.
+    pub drops: u64,
+    /// Packets that were to leave by it and did not: nobody answered for their neighbour, no frame was free for what the stack itself has to say, or the port did not take them.
+    pub unsent: u64,
+}
+
+impl Losses {
+    /// All of them.
+    #[must_use]
+    pub const fn all(&self) -> u64 {
+        self.refused + self.errors + self.not_ours + self.drops + self.unsent
     }
 
-    pub(crate) const fn drop_many(&mut self, drop: Drop, packets: u64) {
-        self.drops[drop as usize] += packets;
+    /// Those of packets that came, for that reason.
+    const fn of(&mut self, drop: Drop) -> &mut u64 {
+        match drop {
+            Drop::Judged => &mut self.refused,
+            Drop::Malformed | Drop::Checksum => &mut self.errors,
+            Drop::NotOurs | Drop::Vlan => &mut self.not_ours,
+            _ => &mut self.drops,
+        }
+    }
+
+    /// With what its port has lost by itself.
+    pub(crate) const fn with_port(self, port: &Lost) -> Self {
+        let Self { errors, drops, unsent, .. } = self;
+        let drops = drops + port.no_frame + port.ring_full;
+        Self { errors: errors + port.too_long, drops, unsent: unsent + port.send_lost, ..self }
     }
 }
 
@@ -163,13 +201,50 @@ impl PacketCounts {
 #[derive(Debug)]
 pub(crate) struct Tally {
     counts: PacketCounts,
+    /// By the numbers of the interfaces.
+    losses: Box<[Losses]>,
+    /// The interface that what is looked at now has come to.
+    at: usize,
     is_untold: bool,
 }
 
 impl Tally {
-    /// Nothing was counted, and the page does not say so yet.
-    pub fn new() -> Self {
-        Self { counts: PacketCounts::default(), is_untold: true }
+    /// Of so many interfaces. Nothing was counted, and the page does not say so yet.
+    pub fn new(interfaces: usize) -> Self {
+        Self { counts: PacketCounts::default(), losses: vec![Losses::default(); interfaces].into(), at: 0, is_untold: true }
+    }
+
+    /// What is looked at from now on has come to that interface.
+    pub const fn look_at(&mut self, interface: usize) {
+        self.at = interface;
+    }
+
+    /// The interface that what is looked at now has come to.
+    pub const fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What is looked at now goes no further.
+    pub fn drop(&mut self, why: Drop) {
+        self.drop_at(self.at, why);
+    }
+
+    /// A packet that came by an interface goes no further.
+    pub fn drop_at(&mut self, interface: usize, why: Drop) {
+        self.drop_many(why, 1);
+        *self.losses[interface].of(why) += 1;
+    }
+
+    /// Packets that were to leave by an interface do not.
+    pub fn unsent_at(&mut self, interface: usize, why: Drop, packets: u64) {
+        self.drop_many(why, packets);
+        self.losses[interface].unsent += packets;
+    }
+
+    /// What went no further at each interface.
+    pub fn losses(&self) -> &[Losses] {
+        assert!(self.losses.iter().map(Losses::all).sum::<u64>() == self.counts.dropped(), "each loss is of one interface");
+        &self.losses
     }
 
     /// Something changed that the page says beside the counts.

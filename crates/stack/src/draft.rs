@@ -176,6 +176,11 @@ impl Draft {
         self.length
     }
 
+    /// The first bytes of data, with all of a transport's header.
+    pub fn head(&self) -> &[u8] {
+        &self.frames[0][self.front..]
+    }
+
     /// In how many frames it lies.
     pub fn pieces(&self) -> usize {
         self.frames.len()

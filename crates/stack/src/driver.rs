@@ -12,6 +12,7 @@ use crate::sockets::{self, Batches, Sending};
 use crate::view::View;
 use crate::work::Packets;
 use corelane_lane::{Mesh, fenced};
+use corelane_rules::RuleSet;
 use corelane_seam::{
     Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Detached, Driver, DriverCounters, Fault, Handle, Listen,
     Op, Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
@@ -112,10 +113,15 @@ impl<D: Driver> Stack<D> {
         self.net.traffic(interface)
     }
 
+    /// Other rules are in force from now on; counters and states stay with the rules that stay.
+    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
+        self.net.set_rules(rules);
+    }
+
     /// What there is, as of now.
     #[must_use]
     pub fn view(&self) -> View<'_> {
-        self.net.view(self.beside.borrow().placing.lane())
+        self.net.view(&self.beside.borrow())
     }
 
     /// Datagrams that ran behind a later one of their flow, because they waited for fragments.
@@ -325,10 +331,11 @@ impl<D: Driver> Stack<D> {
             for completion in self.own.drain(..) {
                 let number = gate::port_of(&completion);
                 let (trunk, now) = self.net.trunk(number);
+                let interface = trunk.interfaces()[0];
                 let ended = self.gates[number].complete(now, trunk, completion);
                 ended.came_at.into_iter().for_each(|time| self.polling.woke(time));
                 let tally = &mut self.beside.borrow_mut().tally;
-                tally.drop_many(Drop::Frames, ended.unsent);
+                tally.unsent_at(interface, Drop::Frames, ended.unsent);
                 tally.downs += u64::from(ended.is_down);
             }
             self.run();

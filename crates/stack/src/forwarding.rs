@@ -13,9 +13,9 @@
 //!
 //! No redirect is sent (RFC 1812, section 5.2.7.2): whoever takes the longer way is served all the same. Options that ask for a record are passed on as they are.
 
+mod answer;
 mod change;
 mod cut;
-mod judging;
 mod leaving;
 mod martians;
 mod offload;
@@ -25,9 +25,6 @@ pub(crate) use leaving::tell_lost;
 pub(crate) use passing::{Next, Passing};
 
 use crate::settings::{InterfaceSettings, MssClamp, ReversePath, Settings};
-use corelane_rules::RuleSet;
-use judging::Judging;
-use std::sync::Arc;
 
 /// What was forwarded at one interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +52,6 @@ struct Role {
 pub(crate) struct Forwarding {
     roles: Vec<Role>,
     traffic: Vec<Traffic>,
-    judging: Judging,
     /// Packets are forwarded at one of the interfaces, or judged.
     is_on: bool,
     secret: u32,
@@ -67,26 +63,14 @@ impl Forwarding {
         Self {
             roles: settings.interfaces.iter().map(role).collect(),
             traffic: vec![Traffic::default(); settings.interfaces.len()],
-            judging: Judging::new(settings),
             is_on: settings.rules.is_some() || settings.interfaces.iter().any(|one| one.forwards),
             secret: settings.secret as u32,
         }
     }
 
-    /// These rules are in force from now on.
-    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
-        self.judging.set_rules(rules);
+    /// Packets are judged from now on.
+    pub const fn turn_on(&mut self) {
         self.is_on = true;
-    }
-
-    /// The rules, and what packets leave behind of them.
-    pub const fn judging(&self) -> &Judging {
-        &self.judging
-    }
-
-    /// The same, to be told something.
-    pub const fn judging_mut(&mut self) -> &mut Judging {
-        &mut self.judging
     }
 
     /// Whether packets are forwarded or judged at all.

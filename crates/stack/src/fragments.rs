@@ -53,11 +53,13 @@ impl Fragments {
         (self.table.counts(), self.table.waiting().1)
     }
 
-    /// A fragment, or the part of one that lies in one frame.
-    pub fn take(&mut self, part: Frame, arrived: Instant) -> Taken {
+    /// A fragment that came by that interface, or the part of one that lies in one frame.
+    pub fn take(&mut self, interface: usize, part: Frame, arrived: Instant) -> Taken {
         assert!(self.pieces.is_empty(), "all pieces of a datagram are its own");
         let Some(fragment) = self.shelf.keep(part, self.table.waiting().1) else { return Taken::NoRoom };
-        match self.table.arrive(arrived, fragment, &mut self.pieces) {
+        // There are fewer (`INTERFACES_MAX`).
+        let link = interface as u32;
+        match self.table.arrive(arrived, link, fragment, &mut self.pieces) {
             Admission::Whole(datagram) => Taken::Whole(datagram),
             Admission::Dropped(reason, fragment) => Taken::Refused(reason, fragment),
             Admission::Held | Admission::NoFragment(_) => Taken::Held,

@@ -33,7 +33,12 @@ pub(crate) struct Looker<'a> {
 impl Looker<'_> {
     /// Looks at a frame, of which so many bytes lie in others. A tag without a VLAN's number carries a priority alone (IEEE 802.1Q, 9.6).
     pub fn look(&mut self, frame: &Frame, missing: usize) -> Found {
-        let Ok(walk) = Walk::of_front(frame, missing) else { return Found::Not(Drop::Malformed) };
+        let Ok(walk) = Walk::of_front(frame, missing) else {
+            // It is lost at its interface, whatever is wrong with it, if its tags name one.
+            let link = Link::of_frame(frame).ok();
+            self.at = link.and_then(|link| self.interface_of(&link, frame)).unwrap_or(self.at);
+            return Found::Not(Drop::Malformed);
+        };
         let Some(link) = &walk.link else { return Found::Not(Drop::NotOurs) };
         if link.tags > 0 || frame.facts.vlan.is_some() {
             match self.interface_of(link, frame) {
@@ -82,6 +87,7 @@ impl Looker<'_> {
             Network::V6(view, _) => view.bytes().len(),
         };
         let Some(ip) = Ip::of(walk, is_good) else { return Found::Not(Drop::Malformed) };
+        let ip = Ip { is_own_word: self.is_own_word, ..ip };
         let at = walk.network_at;
         match self.is_for_us(&ip, is_advertisement(walk)) || self.is_relayed(&ip, walk) {
             true => Found::Ip { ip, at, length },

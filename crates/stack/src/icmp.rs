@@ -11,7 +11,7 @@ mod quoted;
 use crate::counts::Drop;
 use crate::discovery;
 use crate::fault;
-use crate::outward::Outward;
+use crate::outward::{Outward, Speaker};
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet};
 use crate::reports;
 use crate::routes::WayNews;
@@ -99,9 +99,10 @@ fn echo(out: &mut Outward<'_>, packet: &Packet, ip: &Ip, kind: u8) {
         skip -= some;
         out.draft().put(&piece[some..]);
     }
-    out.tally.echoes += 1;
-    note_echo(out, ip.source, ip.length + if ip.source.is_ipv4() { HEADER_BYTES_V4 } else { HEADER_BYTES_V6 });
-    out.answer(ip, ip.protocol, true);
+    if out.answer(ip, ip.protocol, true, Speaker::Stack) {
+        out.tally.echoes += 1;
+        note_echo(out, ip.source, ip.length + if ip.source.is_ipv4() { HEADER_BYTES_V4 } else { HEADER_BYTES_V6 });
+    }
 }
 
 /// Notes an echo's answer of so many bytes, with the network's header: of a short one no router says that it is too big.

@@ -60,8 +60,8 @@
 //! interface of its router. An address is answered for at its own link alone, and what is for it is taken from any.
 //!
 //! **Forwarding** is off, but for packets that come by interfaces whose settings say so ([`InterfaceSettings::forwards`]): `headers` marks them, and `forwarding` sends them on.
-//! Packets meet the rules that there are ([`Settings::with_rules`], [`Policy::Rules`]): those for us when they have come, those that are forwarded then and before they leave. What
-//! the stack itself sends meets none.
+//! Packets meet the rules that there are ([`Settings::with_rules`], [`Policy::Rules`]): those for us when they have come, those that are forwarded then and before they leave, and what
+//! the stack itself sends before it leaves. What keeps a link going meets none: ARP, neighbour discovery, words about listeners.
 //!
 //! **Neighbours and lanes.** Each lane has a table of its own; what has no flow, as answers of ARP, arrives on one of them, which tells the others.
 //!
@@ -95,6 +95,7 @@ mod headers;
 mod icmp;
 mod interface;
 mod interfaces;
+mod judging;
 mod net;
 mod opening;
 mod orders;
@@ -118,7 +119,7 @@ mod view;
 mod work;
 
 pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
-pub use counts::{Drop, PacketCounts};
+pub use counts::{Drop, Losses, PacketCounts};
 pub use driver::Stack;
 pub use forwarding::Traffic;
 pub use interface::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};

@@ -1,7 +1,7 @@
 //! The owners of a lane's stack, together.
 
 use crate::beside::{Beside, PortsNow};
-use crate::counts::Drop;
+use crate::counts::{Drop, Losses, Tally};
 use crate::discovery;
 use crate::fault;
 use crate::forwarding::{self, Forwarding, Traffic};
@@ -10,6 +10,7 @@ use crate::gate::Gate;
 use crate::gauges::{Gauges, LinkGauges};
 use crate::interface::{Interface, Speaker};
 use crate::interfaces::Interfaces;
+use crate::judging::Judging;
 use crate::orders::Order;
 use crate::outward::{Bounds, Outward, Pen};
 use crate::peers::Opened;
@@ -45,6 +46,7 @@ pub(crate) struct Net {
     fragments: Fragments,
     tunnels: Opened,
     forwarding: Forwarding,
+    judging: Judging,
     relay: Relay,
     translation: Option<Translation>,
     pen: Pen,
@@ -87,6 +89,7 @@ impl Net {
             fragments: Fragments::new(settings, memory, facts.frame_bytes_max)?,
             tunnels: Opened::of(settings)?,
             forwarding: Forwarding::new(settings),
+            judging: Judging::new(settings),
             relay: Relay::new(settings)?,
             translation: Translation::new(settings)?,
             pen: Pen::new(settings.hasher.clone(), settings.lane, settings.secret),
@@ -132,13 +135,25 @@ impl Net {
 
     /// Other rules are in force from now on.
     pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
-        self.forwarding.set_rules(rules);
+        self.judging.set_rules(rules);
+        self.forwarding.turn_on();
     }
 
-    /// What somebody from outside sees of that lane.
-    pub fn view(&self, lane: usize) -> View<'_> {
-        let Self { now, interfaces, routes, forwarding, translation, .. } = self;
-        View { lane, now: *now, interfaces, routes, forwarding, translation: translation.as_ref() }
+    /// What somebody from outside sees of the lane.
+    pub fn view(&self, beside: &Beside) -> View<'_> {
+        let Self { now, interfaces, trunks, routes, forwarding, judging, translation, .. } = self;
+        let (lane, losses) = (beside.placing.lane(), self.losses(&beside.tally));
+        View { lane, now: *now, interfaces, trunks, routes, forwarding, losses, judging, translation: translation.as_ref() }
+    }
+
+    /// What went no further at each interface. What a port has lost by itself is told at its interface without tags.
+    fn losses(&self, tally: &Tally) -> Vec<Losses> {
+        let mut losses = tally.losses().to_vec();
+        for trunk in &self.trunks {
+            let first = &mut losses[trunk.interfaces()[0]];
+            *first = first.with_port(trunk.lost());
+        }
+        losses
     }
 
     /// Carries out what was told, up to the part of it that a part of a turn may take.
@@ -147,8 +162,8 @@ impl Net {
             beside.tally.note();
             match order {
                 Order::Rules(rules) => self.set_rules(rules),
-                Order::ZeroRules(rules) => self.forwarding.judging_mut().zero(&rules),
-                Order::ResetLog(rules) => self.forwarding.judging_mut().reset_log(&rules),
+                Order::ZeroRules(rules) => self.judging.zero(&rules),
+                Order::ResetLog(rules) => self.judging.reset_log(&rules),
                 Order::Routes(changes, from) => {
                     let to = changes.len().min(from + CHANGES_EACH);
                     self.change_routes(&changes[from..to], beside);
@@ -159,7 +174,7 @@ impl Net {
                 Order::Look(looker) => {
                     let now = self.now;
                     self.translation.iter_mut().for_each(|translation| translation.expire(now));
-                    looker.look(&self.view(beside.placing.lane()));
+                    looker.look(&self.view(beside));
                 }
                 Order::Noted(note) => beside.orders.note(note),
             }
@@ -195,9 +210,10 @@ impl Net {
 
     /// What it takes to send, the sockets, and the translation.
     fn outward<'a>(&'a mut self, beside: &'a mut Beside) -> (Outward<'a>, &'a mut Sockets, Option<&'a mut Translation>) {
-        let Self { now, is_shared, interfaces, trunks, routes, pen, bounds, sockets, translation, .. } = self;
+        let Self { now, is_shared, interfaces, trunks, routes, pen, bounds, judging, sockets, translation, .. } = self;
         let Beside { tally, words, .. } = beside;
-        let out = Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words };
+        tally.look_at(0);
+        let out = Outward { now: *now, is_shared: *is_shared, routes, interfaces, trunks, pen, bounds, judging, tally, words };
         (out, sockets, translation.as_mut())
     }
 
@@ -215,13 +231,14 @@ impl Net {
             tunnels,
             pen,
             bounds,
+            judging,
             forwarding,
             translation,
             relay,
             ..
         } = self;
         let Beside { placing, channels, tally, spare, words, .. } = beside;
-        let out = Outward { now: *now, is_shared: *is_shared, at: 0, routes, interfaces, trunks, pen, bounds, tally, words };
+        let out = Outward { now: *now, is_shared: *is_shared, routes, interfaces, trunks, pen, bounds, judging, tally, words };
         Round::new(
             out,
             sockets,
@@ -317,7 +334,7 @@ impl Net {
             while let Some(ip) = out.interfaces[interface].neighbours_mut().next_due(now, &mut lost) {
                 out.ask(interface, ip);
             }
-            out.tally.drop_many(Drop::Neighbour, lost.len() as u64);
+            out.tally.unsent_at(interface, Drop::Neighbour, lost.len() as u64);
             // Of a packet the first frame says whose it is.
             Frame::packets(&lost).for_each(|packet| forwarding::tell_lost(&mut out, translation.as_deref_mut(), &packet[0]));
             reports::answer_query(&mut out, interface);
@@ -356,7 +373,7 @@ impl Net {
             }
         }
         while !beside.is_broken() && beside.has_room_for_records() {
-            let Some(line) = self.forwarding.judging_mut().take_line() else { break };
+            let Some(line) = self.judging.take_line() else { break };
             beside.tell(std::iter::once(line));
         }
         if has_news {

@@ -10,6 +10,7 @@ pub(crate) use limiter::{Bounds, Limiter, SharedLimiter};
 use crate::counts::{Drop, Tally};
 use crate::interface::{Resolved, Word, addressed, group_mac, solicited};
 use crate::interfaces::Interfaces;
+use crate::judging::{Judging, OwnPacket};
 use crate::packet::{ALL_NODES, Ip, tuple};
 use crate::routes::{Routes, Way, WayNews, is_of_link};
 use crate::settings::Advertised;
@@ -81,6 +82,15 @@ const fn lanes_step(lanes: usize) -> u32 {
     (lanes as u32).next_power_of_two()
 }
 
+/// Who says what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// We do: rules judge it.
+    Stack,
+    /// Rules do, by a reset: they do not judge what they say themselves.
+    Rules,
+}
+
 /// What is to be told to the other lanes.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
@@ -95,13 +105,12 @@ pub(crate) struct Outward<'a> {
     pub now: u64,
     /// Other lanes serve the stack's addresses as well.
     pub is_shared: bool,
-    /// The number of the interface that what is looked at now has come to.
-    pub at: usize,
     pub routes: &'a mut Routes,
     pub interfaces: &'a mut Interfaces,
     pub trunks: &'a mut [Trunk],
     pub pen: &'a mut Pen,
     pub bounds: &'a mut Bounds,
+    pub judging: &'a mut Judging,
     pub tally: &'a mut Tally,
     pub words: &'a mut Words,
 }
@@ -126,16 +135,16 @@ impl Outward<'_> {
     /// Begins an answer of so many bytes; false if frames are used up, which is counted.
     pub fn begin_answer(&mut self, ip: &Ip, length: usize) -> bool {
         // Where there is no way it is dropped when it is whole.
-        let interface = self.way_back(ip.source).map_or(self.at, |way| way.interface);
+        let interface = self.way_back(ip.source).map_or(self.tally.at(), |way| way.interface);
         let has_begun = self.begin(interface, ip.source.is_ipv6(), length, self.most_to(interface, ip.source));
         if !has_begun {
-            self.tally.drop(Drop::Frames);
+            self.tally.unsent_at(interface, Drop::Frames, 1);
         }
         has_begun
     }
 
-    /// Sends the draft back to where a packet came from.
-    pub fn answer(&mut self, ip: &Ip, protocol: IpProtocol, sums: bool) {
+    /// Sends the draft back to where a packet came from; false if it does not leave.
+    pub fn answer(&mut self, ip: &Ip, protocol: IpProtocol, sums: bool, speaker: Speaker) -> bool {
         let (source, destination) = (ip.destination, ip.source);
         self.mark_fragments(SocketAddr::new(source, 0), SocketAddr::new(destination, 0), protocol);
         let back = Ip { source, destination, protocol, ..*ip };
@@ -148,17 +157,22 @@ impl Outward<'_> {
             self.pen.draft.patch(2, checksum);
         }
         match self.way_back(destination) {
+            Some(way) if speaker == Speaker::Rules => {
+                self.put_draft((way.interface, way.hop), source, destination, protocol);
+                true
+            }
             Some(way) => self.send_draft((way.interface, way.hop), source, destination, protocol),
             None => {
-                self.tally.drop_many(Drop::Neighbour, self.pen.draft.pieces() as u64);
+                self.tally.unsent_at(self.tally.at(), Drop::Neighbour, self.pen.draft.pieces() as u64);
                 self.pen.draft.abandon();
+                false
             }
         }
     }
 
     /// The way back to where a packet came from: of the link's own addresses, by the interface that it came to.
     pub fn way_back(&self, to: IpAddr) -> Option<Way> {
-        if is_of_link(to) { self.routes.beside(self.at, to) } else { self.routes.way(to) }
+        if is_of_link(to) { self.routes.beside(self.tally.at(), to) } else { self.routes.way(to) }
     }
 
     /// Whether senders on the machine of that interface may leave checksums out.
@@ -166,18 +180,38 @@ impl Outward<'_> {
         self.trunks[self.interfaces[interface].port()].leaves_sums()
     }
 
-    /// Counts a draft that is cut, and says of which flow its fragments are: a card that sends by hash does not see their ports.
+    /// Says of which flow the fragments of a draft are that is cut: a card that sends by hash does not see their ports.
     pub fn mark_fragments(&mut self, from: SocketAddr, to: SocketAddr, protocol: IpProtocol) {
         let Pen { draft, hasher, .. } = &mut *self.pen;
         if draft.is_cut() {
-            self.tally.fragments_out += draft.pieces() as u64;
             let hashed = tuple(from, to, protocol).and_then(|tuple| hasher.transmit(&tuple));
             draft.set_hash(hashed.map(|hashed| FrameHash { flow: hashed.flow, hash_type: hashed.hash_type }));
         }
     }
 
-    /// Sends the draft by that interface and neighbour.
-    pub fn send_draft(&mut self, by: (usize, IpAddr), source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
+    /// Sends the draft by that interface and neighbour, if rules let it out; false if they do not. What goes to ourselves leaves by no interface: it is judged when it comes.
+    pub fn send_draft(&mut self, by: (usize, IpAddr), source: IpAddr, destination: IpAddr, protocol: IpProtocol) -> bool {
+        let has_left = self.routes.is_own(by.1) || self.is_let_out(by.0, source, destination, protocol);
+        if has_left {
+            self.put_draft(by, source, destination, protocol);
+        }
+        has_left
+    }
+
+    /// Whether rules let the draft out by an interface. One that they keep back is given up in silence.
+    fn is_let_out(&mut self, interface: usize, source: IpAddr, destination: IpAddr, protocol: IpProtocol) -> bool {
+        let draft = &self.pen.draft;
+        let own = OwnPacket { interface, source, destination, protocol, head: draft.head(), length: draft.length() };
+        let is_let_out = self.judging.lets_out(self.now, self.routes, &own);
+        if !is_let_out {
+            self.tally.drop_at(interface, Drop::Judged);
+            self.pen.draft.abandon();
+        }
+        is_let_out
+    }
+
+    /// Sends the draft by that interface and neighbour, whatever rules say.
+    fn put_draft(&mut self, by: (usize, IpAddr), source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
         let (interface, hop) = by;
         let (is_cut, mut frames) = self.end_draft(interface, (source, destination), protocol);
         if is_cut {
@@ -190,8 +224,11 @@ impl Outward<'_> {
         self.pen.draft.give_back(frames);
     }
 
-    /// Sends the draft to a station of an interface's link, whoever has the address.
+    /// Sends the draft to a station of an interface's link, whoever has the address, if rules let it out.
     pub fn send_draft_to(&mut self, interface: usize, station: Mac, ends: (IpAddr, IpAddr), protocol: IpProtocol) {
+        if !self.is_let_out(interface, ends.0, ends.1, protocol) {
+            return;
+        }
         let (is_cut, mut frames) = self.end_draft(interface, ends, protocol);
         match is_cut {
             true => frames.drain(..).for_each(|fragment| self.send_to(interface, station, once(fragment))),
@@ -203,6 +240,9 @@ impl Outward<'_> {
     /// The frames of the draft, and whether each is a fragment.
     fn end_draft(&mut self, interface: usize, ends: (IpAddr, IpAddr), protocol: IpProtocol) -> (bool, Vec<Frame>) {
         let Pen { draft, identification, step, .. } = &mut *self.pen;
+        if draft.is_cut() {
+            self.tally.fragments_out += draft.pieces() as u64;
+        }
         *identification = identification.wrapping_add(*step);
         let (identification, from, (source, destination)) = (*identification, self.interfaces[interface].mac(), ends);
         (draft.is_cut(), draft.end(&Ends { source, destination, protocol, identification, from, is_of_link: false }))
@@ -225,7 +265,7 @@ impl Outward<'_> {
                 (Some(mac), asks)
             }
             Resolved::Waits(asks, pushed_out) => {
-                self.tally.drop_many(Drop::Neighbour, pushed_out);
+                self.tally.unsent_at(interface, Drop::Neighbour, pushed_out);
                 (None, asks)
             }
         };
@@ -379,7 +419,7 @@ impl Outward<'_> {
     /// Sends a message of ARP.
     pub fn say(&mut self, interface: usize, to: Mac, message: &arp::Message) {
         let at = &self.interfaces[interface];
-        let Some(mut frame) = at.memory().frame() else { return self.tally.drop(Drop::Frames) };
+        let Some(mut frame) = at.memory().frame() else { return self.tally.unsent_at(interface, Drop::Frames, 1) };
         frame.set_length(ethernet::Header::BYTES + arp::Message::BYTES);
         let writer = &mut Writer::new(&mut frame);
         let header = ethernet::Header { destination: to, source: at.mac(), protocol: EtherType::ARP };
@@ -398,7 +438,7 @@ impl Outward<'_> {
         let bytes = writer.written();
         let (most, from) = (self.interfaces[interface].packet_bytes(), self.interfaces[interface].mac());
         if !self.begin(interface, true, bytes.len(), most) {
-            return self.tally.drop(Drop::Frames);
+            return self.tally.unsent_at(interface, Drop::Frames, 1);
         }
         self.pen.draft.put(bytes);
         let (source, destination) = (source.into(), destination.into());
@@ -409,7 +449,7 @@ impl Outward<'_> {
             None if self.routes.beside(interface, destination).is_some() => {
                 let _station = self.send_by(interface, destination, frames.drain(..));
             }
-            None => self.tally.drop(Drop::Neighbour),
+            None => self.tally.unsent_at(interface, Drop::Neighbour, 1),
         }
         // Where nobody gets it, its frames are free again.
         frames.clear();

@@ -38,6 +38,8 @@ pub(crate) struct Ip {
     pub passes: bool,
     /// Another lane has brought it, because the external port that it is for is this one's. Rules have seen it there.
     pub is_brought: bool,
+    /// The stack itself has sent it, to an address of its own.
+    pub is_own_word: bool,
 }
 
 impl Ip {
@@ -52,8 +54,21 @@ impl Ip {
         let (head, is_part) = (walk.transport_at - walk.network_at, matches!(walk.transport, UpperLayer::Part(..)));
         let is_only_one = matches!(&walk.network, Network::V6(_, chain) if chain.fragment.is_some());
         let (length, was_cut) = (bytes.len() + missing, is_part || is_only_one);
-        let (tunnels, passes, is_brought) = (0, false, false);
-        Some(Self { source, destination, protocol, head, length, is_part, was_cut, is_good, tunnels, passes, is_brought })
+        let no = false;
+        Some(Self {
+            source,
+            destination,
+            protocol,
+            head,
+            length,
+            is_part,
+            was_cut,
+            is_good,
+            tunnels: 0,
+            passes: no,
+            is_brought: no,
+            is_own_word: no,
+        })
     }
 
     /// Of a datagram that was put together, whose first frame begins with its header.
@@ -187,6 +202,26 @@ impl Parts {
         let is_first = ip.is_part && ip.source.is_ipv6() && !ip.is_later(&self.first);
         let data = self.first.get(ip.head..).filter(|_| is_first)?;
         Chain::walk(ip.protocol, data).ok()
+    }
+
+    /// Whether it is a message of neighbour discovery (RFC 4861, section 4: types 133 to 137).
+    pub fn is_discovery(&self, ip: &Ip) -> bool {
+        self.kind_v6(ip).is_some_and(|kind| (133..=137).contains(&kind))
+    }
+
+    /// Whether it keeps a link of IPv6 going, and has come from the link itself: neighbour discovery, or a word about listeners (MLD: RFC 2710, section 3; RFC 3810, section 5).
+    pub fn is_of_link(&self, ip: &Ip) -> bool {
+        const HOPS_AT: usize = 7;
+        let hops = self.first.get(HOPS_AT).copied();
+        let is_of_listeners = |kind| matches!(kind, 130..=132 | 143) && hops == Some(1);
+        let is_whole = ip.tunnels == 0 && !ip.was_cut;
+        is_whole && (hops == Some(u8::MAX) && self.is_discovery(ip) || self.kind_v6(ip).is_some_and(is_of_listeners))
+    }
+
+    /// The type of a message of ICMP for IPv6.
+    fn kind_v6(&self, ip: &Ip) -> Option<u8> {
+        let is_v6 = ip.protocol == IpProtocol::ICMPV6 && ip.source.is_ipv6();
+        self.transport(ip).next().filter(|_| is_v6)?.first().copied()
     }
 
     /// Bytes of memory that it keeps in use.

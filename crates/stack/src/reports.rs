@@ -75,7 +75,7 @@ fn say_of_groups(
     report: impl FnOnce(&Addresses, &mut Writer<'_>) -> Result<(), corelane_wire::Error>,
 ) {
     let at = &out.interfaces[interface];
-    let Some(mut frame) = at.memory().frame() else { return out.tally.drop(Drop::Frames) };
+    let Some(mut frame) = at.memory().frame() else { return out.tally.unsent_at(interface, Drop::Frames, 1) };
     frame.set_length(ethernet::Header::BYTES + ipv6::Header::BYTES + ROUTER_ALERT.len() + length);
     let writer = &mut Writer::new(&mut frame);
     // One who has no address of the link says so (RFC 3810, section 5.2.13).

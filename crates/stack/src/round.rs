@@ -69,14 +69,14 @@ impl<'a> Round<'a> {
         self.out.tally.frames_in += 1;
         match self.out.trunks[port].join(self.out.now, interface, frame, self.spare) {
             Ok(packet) => packet.into_iter().for_each(|packet| self.arrive(Number::ETHER, packet)),
-            Err(why) => self.out.tally.drop(why),
+            Err(why) => self.out.tally.drop_at(interface, why),
         }
     }
 
     /// A batch of a port has ended. A packet does not go on in the next.
     pub fn end_batch(&mut self, port: usize) {
         if self.out.trunks[port].end_batch(self.spare) {
-            self.out.tally.drop(Drop::Pieces);
+            self.out.tally.drop_at(self.out.trunks[port].interfaces()[0], Drop::Pieces);
         }
     }
 
@@ -86,6 +86,7 @@ impl<'a> Round<'a> {
             Heard::Stray(packet) => {
                 // reason: only a transport's packets are strays.
                 let ip = packet.ip.expect("a stray has its headers looked at");
+                self.out.tally.look_at(packet.interface);
                 match ip.is_brought {
                     true => self.gateway(packet, ip),
                     false => self.transport(packet, ip),
@@ -164,11 +165,12 @@ impl<'a> Round<'a> {
 
     /// A packet goes no further.
     fn drop(&mut self, why: Drop, packet: Packet) {
-        self.out.tally.drop(why);
+        self.out.tally.drop_at(packet.interface, why);
         self.spare.put(packet);
     }
 
     fn handle(&mut self, number: Number, packet: Packet) {
+        self.out.tally.look_at(packet.interface);
         match (number, packet.ip) {
             (Number::ETHER, _) => self.ether(packet),
             (Number::ARP, _) => {
@@ -223,11 +225,11 @@ impl<'a> Round<'a> {
         }
         let (first, mut rest) = (std::mem::take(&mut packet.first), std::mem::take(&mut packet.rest));
         for part in std::iter::once(first).chain(rest.drain(..)).filter(|part| !part.is_empty()) {
-            match self.fragments.take(part, arrived) {
+            match self.fragments.take(interface, part, arrived) {
                 Taken::Held => {}
                 Taken::Whole(datagram) => self.whole(&datagram, interface, &ip),
                 Taken::Refused(reason, fragment) => errors::no_such_fragment(&mut self.out, reason, &fragment, &ip),
-                Taken::NoRoom => self.out.tally.drop(Drop::Frames),
+                Taken::NoRoom => self.out.tally.drop_at(interface, Drop::Frames),
             }
         }
         packet.rest = rest;
@@ -250,15 +252,15 @@ impl<'a> Round<'a> {
     /// Opens a tunnel: the packet within goes on by its own flow.
     fn open(&mut self, tunnel: Tunnel, packet: Packet, ip: &Ip) {
         let (interface, arrived) = (packet.interface, packet.arrived);
-        let Self { out, tunnels, spare, is_own_word, .. } = self;
+        let Self { out, tunnels, spare, .. } = self;
         let (interfaces, trunks, routes) = (&*out.interfaces, &*out.trunks, &*out.routes);
-        let looker = Looker { at: interface, interfaces, trunks, routes, is_own_word: *is_own_word, is_in_tunnel: true };
+        let looker = Looker { at: interface, interfaces, trunks, routes, is_own_word: ip.is_own_word, is_in_tunnel: true };
         let inner = opening::open(tunnels, tunnel, (packet, ip), looker, spare);
         let counts = &mut self.out.tally.tunnels[tunnel as usize];
         match inner {
             Err(why) => {
                 counts.dropped += 1;
-                self.out.tally.drop(why);
+                self.out.tally.drop_at(interface, why);
             }
             Ok((frame, inner)) => {
                 counts.opened += 1;
@@ -306,13 +308,12 @@ impl<'a> Round<'a> {
 
     /// What a gateway does first: a packet is judged and translated, and goes on to who it is for.
     fn gateway(&mut self, mut packet: Packet, ip: Ip) {
-        self.out.at = packet.interface;
         if ip.passes {
             self.placing.note_run(&packet, self.fragments.have_come());
         }
-        let Self { out, forwarding, translation, placing, sockets, is_own_word, .. } = self;
-        let (translation, is_own_word) = (translation.as_deref_mut(), *is_own_word);
-        let next = Passing { out, own: forwarding, translation, placing, sockets, is_own_word }.come(&mut packet, &ip);
+        let Self { out, forwarding, translation, placing, sockets, .. } = self;
+        let translation = translation.as_deref_mut();
+        let next = Passing { out, own: forwarding, translation, placing, sockets }.come(&mut packet, &ip);
         match next {
             Ok(Next::Left) => self.spare.put(packet),
             Ok(Next::Ours) => self.transport(packet, ip),
@@ -324,7 +325,6 @@ impl<'a> Round<'a> {
     /// Hands a packet to its transport. The place of TCP: sockets by hash of their four parts, timers of the lane's wheel, and for each connection
     /// a machine that is handed segments and says what is to be sent.
     fn transport(&mut self, packet: Packet, ip: Ip) {
-        self.out.at = packet.interface;
         // What was put together by another lane runs here, too.
         self.placing.note_run(&packet, self.fragments.have_come());
         if !errors::is_known(&mut self.out, &packet, &ip) {
@@ -334,7 +334,7 @@ impl<'a> Round<'a> {
             return self.open(tunnel, packet, &ip);
         }
         // Without neighbour discovery nobody on the link would reach the lane any more: no filter takes it away.
-        let packet = if is_discovery(&packet, &ip) { Some(packet) } else { self.channel(packet, &ip) };
+        let packet = if packet.is_discovery(&ip) { Some(packet) } else { self.channel(packet, &ip) };
         let Some(packet) = packet else { return };
         let Self { out, sockets, .. } = self;
         match ip.protocol {
@@ -377,6 +377,8 @@ impl<'a> Round<'a> {
         }
         if let Some(lane) = self.ports.lane_of(to.port()) {
             self.out.tally.strays += 1;
+            // A gateway's lane that has brought it here has found that it is ours: nobody looks at that again.
+            packet.ip = packet.ip.map(|ip| Ip { is_brought: false, ..ip });
             return self.placing.leave(Leaving { to: lane, number: None, packet });
         }
         let ip = packet.ip.unwrap_or(ip);
@@ -393,10 +395,4 @@ fn is_silent(ip: &Ip) -> bool {
         IpProtocol::IGMP => ip.source.is_ipv4(),
         _ => false,
     }
-}
-
-/// Whether it is a message of neighbour discovery (RFC 4861, section 4: types 133 to 137).
-fn is_discovery(packet: &Packet, ip: &Ip) -> bool {
-    let kind = || packet.transport(ip).next().and_then(|first| first.first().copied());
-    ip.protocol == IpProtocol::ICMPV6 && kind().is_some_and(|kind| (133..=137).contains(&kind))
 }

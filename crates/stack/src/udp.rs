@@ -141,8 +141,8 @@ fn datagram<'a>(
         left -= piece.len();
     }
     seal(out, from, to, length);
-    out.tally.datagrams_out += 1;
-    out.send_draft((way.interface, way.hop), from.ip(), to.ip(), IpProtocol::UDP);
+    let has_left = out.send_draft((way.interface, way.hop), from.ip(), to.ip(), IpProtocol::UDP);
+    out.tally.datagrams_out += u64::from(has_left);
     Some(())
 }
 

@@ -1,10 +1,13 @@
 //! What somebody from outside sees of a lane's packet path, in one moment between two packets.
 
+use crate::counts::Losses;
 use crate::forwarding::{Forwarding, Traffic};
 use crate::interfaces::Interfaces;
+use crate::judging::Judging;
 use crate::routes::Routes;
 use crate::settings::{Error, Route};
 use crate::translation::Translation;
+use crate::trunk::Trunk;
 use corelane_rules::{Records, RuleSet};
 use corelane_wire::packet::ethernet::Mac;
 use std::fmt::Debug;
@@ -26,6 +29,9 @@ pub struct View<'a> {
     pub(crate) interfaces: &'a Interfaces,
     pub(crate) routes: &'a Routes,
     pub(crate) forwarding: &'a Forwarding,
+    pub(crate) losses: Vec<Losses>,
+    pub(crate) trunks: &'a [Trunk],
+    pub(crate) judging: &'a Judging,
     pub(crate) translation: Option<&'a Translation>,
 }
 
@@ -33,19 +39,31 @@ impl<'a> View<'a> {
     /// The rules in force; none if none were ever given.
     #[must_use]
     pub fn rules(&self) -> Option<&'a Arc<RuleSet>> {
-        self.forwarding.judging().rules()
+        self.judging.rules()
     }
 
     /// What packets have left behind of the rules: counters, states.
     #[must_use]
     pub fn records(&self) -> &'a Records {
-        self.forwarding.judging().records()
+        self.judging.records()
     }
 
     /// What was forwarded at each interface, by its number.
     #[must_use]
     pub fn traffic(&self) -> &'a [Traffic] {
         self.forwarding.all_traffic()
+    }
+
+    /// What went no further at each interface, by its number. What a port has lost by itself is among that of its interface without tags, and what it did not take.
+    #[must_use]
+    pub fn losses(&self) -> &[Losses] {
+        &self.losses
+    }
+
+    /// The system's number of the port whose frames without tags are an interface's, by its number; none of a VLAN's.
+    pub fn devices(&self) -> impl Iterator<Item = Option<u32>> {
+        let of_port = |number| self.trunks.iter().find(|trunk| trunk.interfaces()[0] == number).map(Trunk::device);
+        (0..self.losses.len()).map(of_port)
     }
 
     /// What was translated; none if nothing is.

@@ -156,13 +156,14 @@ impl Packets {
 
     fn send(&mut self, kit: &Kit, leaving: Leaving) {
         let Leaving { to, number, mut packet } = leaving;
-        let memory = &self.memories[packet.interface];
+        let interface = packet.interface;
+        let memory = &self.memories[interface];
         let word = parcels(&mut packet, memory, to, kit.now()).map(|packet| Crossing(packet.into_word(number)));
         let is_sent = word.is_some_and(|word| self.mesh.send(kit, to, word).is_ok());
         let beside = &mut *self.beside.borrow_mut();
         beside.spare.put(packet);
         if !is_sent {
-            beside.tally.drop(Drop::Crossing);
+            beside.tally.drop_at(interface, Drop::Crossing);
             number.into_iter().for_each(|(number, placed)| beside.placing.isr_mut().settled(number, placed, 1));
         }
     }

@@ -231,11 +231,6 @@ impl FastPath {
         }
     }
 
-    /// Has lanes judge all packets from now on, by whatever rules they have.
-    pub fn stop(&self) {
-        self.withdraw(&self.control());
-    }
-
     fn withdraw(&self, control: &Control) {
         self.is_on.store(false, Ordering::Release);
         // Where no program can be put in (a process that is confined), the one before has no ways.

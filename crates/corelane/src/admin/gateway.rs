@@ -23,7 +23,7 @@ pub(crate) use lanes::{Counted, Found, InForce, Lanes, Seen, Sighted, add_row, a
 pub(crate) use offloaded::Offloaded;
 pub(crate) use ruling::Ruling;
 pub use words::{
-    Changed, FastPath, InterfaceRow, KeyRow, RouteRow, RoutesChanged, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals,
+    Changed, FastPath, InterfaceRow, KeyRow, Losses, RouteRow, RoutesChanged, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals,
     Translated, Way,
 };
 

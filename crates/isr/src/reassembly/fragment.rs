@@ -9,24 +9,32 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Bytes of the longest datagram: of IPv4 with its header, of IPv6 without.
 pub(super) const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// Which datagram a fragment is of.
+/// Which datagram a fragment is of: names are a sender's, and who sends at another link in his name is another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Key {
+pub(super) struct Key {
+    link: u32,
+    name: Name,
+}
+
+/// What the headers of all fragments of a datagram have in common, and those of no other of late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Name {
     V4 { source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, identification: u16 },
     V6 { source: Ipv6Addr, destination: Ipv6Addr, identification: u32 },
 }
 
 impl Key {
-    /// Whose fragments these are, as far as one can be told from others: an address of IPv4, a network of 64 bits of IPv6.
-    pub fn source(&self) -> u64 {
-        match self {
-            Self::V4 { source, .. } => u64::from(source.to_bits()),
-            Self::V6 { source, .. } => (source.to_bits() >> 64) as u64,
-        }
+    /// Whose fragments these are, as far as one can be told from others: an address of IPv4, a network of 64 bits of IPv6, at a link.
+    pub fn source(&self) -> (u32, u64) {
+        let source = match self.name {
+            Name::V4 { source, .. } => u64::from(source.to_bits()),
+            Name::V6 { source, .. } => (source.to_bits() >> 64) as u64,
+        };
+        (self.link, source)
     }
 
     pub fn is_v6(&self) -> bool {
-        matches!(self, Self::V6 { .. })
+        matches!(self.name, Name::V6 { .. })
     }
 }
 
@@ -54,7 +62,7 @@ pub(super) enum NotOne {
 
 /// What is read out of a packet.
 struct Fields {
-    key: Key,
+    name: Name,
     ecn: Ecn,
     fragment: FragmentFacts,
     head: usize,
@@ -63,10 +71,11 @@ struct Fields {
 }
 
 impl<M: Memory> Fragment<M> {
-    /// Reads the packet.
-    pub fn read(mut memory: M) -> Result<Self, (M, NotOne)> {
+    /// Reads the packet, which has come by that link.
+    pub fn read(link: u32, mut memory: M) -> Result<Self, (M, NotOne)> {
         match Fields::read(memory.bytes()) {
-            Ok(Fields { key, ecn, fragment: FragmentFacts { offset, length, more, .. }, head, length: whole }) => {
+            Ok(Fields { name, ecn, fragment: FragmentFacts { offset, length, more, .. }, head, length: whole }) => {
+                let key = Key { link, name };
                 memory.truncate(whole);
                 assert!(head + length == whole && length > 0, "a fragment is its headers and its data");
                 Ok(Self { key, start: offset, end: offset + length, more, ecn, memory, head })
@@ -81,21 +90,21 @@ impl Fields {
         let protocol = if bytes.first().is_some_and(|first| first >> 4 == 6) { EtherType::IPV6 } else { EtherType::IPV4 };
         let packet = Packet::of_network(protocol, bytes).map_err(|_| NotOne::Refused(Reason::Header))?;
         let fragment = packet.fragment().ok_or(NotOne::Whole)?;
-        let (key, ecn, length) = match packet.network {
+        let (name, ecn, length) = match packet.network {
             Network::V4(view) => {
                 let header = view.header().map_err(|_| NotOne::Refused(Reason::Header))?;
                 let (source, destination, identification) = (header.source, header.destination, header.identification);
-                let key = Key::V4 { source, destination, protocol: header.protocol.0, identification };
-                (key, header.traffic.ecn(), view.bytes().len())
+                let name = Name::V4 { source, destination, protocol: header.protocol.0, identification };
+                (name, header.traffic.ecn(), view.bytes().len())
             }
             Network::V6(view, _) => {
                 let header = view.header();
                 let (source, destination, identification) = (header.source, header.destination, fragment.identification);
-                (Key::V6 { source, destination, identification }, header.traffic.ecn(), view.bytes().len())
+                (Name::V6 { source, destination, identification }, header.traffic.ecn(), view.bytes().len())
             }
             Network::Arp(_) | Network::Other(..) => return Err(NotOne::Whole),
         };
-        let facts = Self { key, ecn, fragment, head: packet.transport_at, length };
+        let facts = Self { name, ecn, fragment, head: packet.transport_at, length };
         unfit(&packet, 0).map_or(Ok(facts), |reason| Err(NotOne::Refused(reason)))
     }
 }

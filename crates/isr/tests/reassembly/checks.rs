@@ -29,9 +29,14 @@ impl Rig {
     }
 
     pub fn at(&mut self, second: u64, packet: &[u8]) -> Became {
+        self.by(0, second, packet)
+    }
+
+    /// A packet that comes by that link.
+    pub fn by(&mut self, link: u32, second: u64, packet: &[u8]) -> Became {
         self.pieces.clear();
         let packet = Owned::new(packet, 2048, &self.alive);
-        match self.table.arrive(seconds(second), packet, &mut self.pieces) {
+        match self.table.arrive(seconds(second), link, packet, &mut self.pieces) {
             Admission::NoFragment(_) => Became::NoFragment,
             Admission::Held => Became::Held,
             Admission::Whole(datagram) => Became::Whole(datagram),
@@ -59,6 +64,23 @@ impl Rig {
 
 pub fn limits() -> Limits {
     Limits::for_frames(32 * 1024, 2048)
+}
+
+/// Who sends in another's name by another link spoils nothing of his, and completes nothing of his.
+#[test]
+fn fragments_of_two_links_are_of_two_datagrams() {
+    for family in BOTH {
+        let (data, forged) = (family.datagram(56), vec![0xee; 64]);
+        let mut rig = Rig::new(limits());
+        assert_eq!(rig.arrive(&family.part(1, &data, 0, 32, true)), Became::Held);
+        for link in [1, 2, u32::MAX] {
+            assert_eq!(rig.by(link, 0, &family.part(1, &forged, 32, 64, false)), Became::Held, "it completes nothing");
+            let overlaps = rig.by(link, 0, &family.part(1, &forged, 24, 40, true));
+            assert!(matches!(overlaps, Became::Held | Became::Dropped(Reason::Overlap)), "{overlaps:?}");
+        }
+        assert!(matches!(rig.arrive(&family.part(1, &data, 32, 64, false)), Became::Whole(_)), "{family:?}");
+        assert_eq!(rig.whole()[rig.whole().len() - 64..], data);
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn x_09_a_datagram_is_the_frames_that_it_came_in() {
             frame.append(part);
             frame.skip(14);
             places.push((frame.as_ptr() as usize + part.len(), frame.capacity()));
-            match table.arrive(seconds(0), frame, &mut pieces) {
+            match table.arrive(seconds(0), 0, frame, &mut pieces) {
                 Admission::Held => assert_eq!(table.waiting().2, places.len() * 2048, "the whole frame is charged"),
                 Admission::Whole(datagram) => assert_eq!((datagram.pieces, datagram.data_bytes), (3, data.len())),
                 other => panic!("{other:?}"),

@@ -180,7 +180,7 @@ fn f_05_what_never_fits_pushes_nobody_out() {
     let mut rig = Rig::new(limits().with_bytes(3 * 2048));
     assert_eq!(rig.arrive(&first(1)), Became::Held);
     let huge = Owned::new(&first(2), 4 * 2048, &rig.alive);
-    let outcome = rig.table.arrive(seconds(0), huge, &mut rig.pieces);
+    let outcome = rig.table.arrive(seconds(0), 0, huge, &mut rig.pieces);
     assert!(matches!(outcome, Admission::Dropped(Reason::Bytes, _)), "{outcome:?}");
     assert_eq!(rig.table.waiting(), (1, 1, 2048));
 }
@@ -207,7 +207,7 @@ fn a_packet_that_is_dropped_comes_back_for_icmp() {
     odd.pop();
     odd[3] -= 1;
     let packet = Owned::new(&odd, 2048, &rig.alive);
-    let outcome = rig.table.arrive(seconds(0), packet, &mut rig.pieces);
+    let outcome = rig.table.arrive(seconds(0), 0, packet, &mut rig.pieces);
     let Admission::Dropped(Reason::TooSmall, packet) = outcome else { panic!("{outcome:?}") };
     assert_eq!(packet.bytes(), odd);
 }

@@ -24,14 +24,18 @@ fn wave(number: u64, at: u64) -> f64 {
 fn gateway(path: &Path, vlans: u64, rules: u16, until: u64) {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
     let mut store = Store::open(file).unwrap();
-    let mut counts = vec![0_u64; (vlans * 4 + u64::from(rules)) as usize];
+    let mut counts = vec![0_u64; (vlans * 6 + u64::from(rules)) as usize];
     for at in (until - 86_400..until).step_by(120) {
         let mut readings = Vec::new();
         for number in 0..vlans {
             let subject = || Subject::Interface(format!("vlan{}", number + 10));
-            for (part, what) in ["bytes in", "bytes out", "packets in", "drops"].into_iter().enumerate() {
-                let rate = [600_000.0, 2_500_000.0, 5000.0, if number == 3 { 12.0 } else { 0.0 }][part] / (number + 1) as f64;
-                let count = &mut counts[number as usize * 4 + part];
+            // One loses packets, and is a port's, which has a part behind the fast path.
+            let is_port = number == 3;
+            let whats = ["bytes in", "bytes out", "packets in", "drops", "errors", "redirect drops"];
+            for (part, what) in whats.into_iter().enumerate().take(if is_port { 6 } else { 5 }) {
+                let [drops, errors, lost] = if is_port { [12.0, 3.0, 40.0] } else { [0.0; 3] };
+                let rate = [600_000.0, 2_500_000.0, 5000.0, drops, errors, lost][part] / (number + 1) as f64;
+                let count = &mut counts[number as usize * 6 + part];
                 *count += (rate * 120.0 * wave(number + part as u64 * 5, at)) as u64;
                 readings.push((Name::new(subject(), what), Reading::Counter(*count)));
             }
@@ -45,7 +49,7 @@ fn gateway(path: &Path, vlans: u64, rules: u16, until: u64) {
                     "guests".repeat(usize::from(rule) % 3)
                 ),
             };
-            let count = &mut counts[vlans as usize * 4 + usize::from(rule)];
+            let count = &mut counts[vlans as usize * 6 + usize::from(rule)];
             *count += (60_000.0 * wave(rule.into(), at)) as u64 / u64::from(rule + 1);
             readings.push((Name::new(Subject::Rule { number: 100 * (rule + 1), text }, "packets"), Reading::Counter(*count)));
         }
@@ -130,6 +134,41 @@ fn graphs_are_legible_on_wide_and_narrow_screens_by_day_and_by_night() {
         assert_eq!(console, Vec::<String>::new());
         // CPU, burst, bytes, packets; then interfaces and rules.
         check(&seen(&printed), !night.is_empty(), 4 + 40 + 160);
+    }
+}
+
+/// Who looks for losses finds the interface that has most of them first, each kind with its line and its words.
+#[test]
+fn drops_and_errors_of_an_interface_are_seen() {
+    let name = "drops_and_errors_of_an_interface_are_seen";
+    if !is_installed("chromium") {
+        return skip(name, "chromium is not installed");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("graphs");
+    gateway(&store, 40, 1, now());
+    let chosen = "interfaces: { words: \"\", order: \"traffic\", show: \"bytes\" }";
+    let document = document(&store, now()).unwrap();
+    assert_eq!(document.matches(chosen).count(), 1);
+    let document = document.replace(chosen, "interfaces: { words: \"\", order: \"lost\", show: \"lost\" }");
+    if let Some(keep) = std::env::var_os("KEEP_LOSSES") {
+        std::fs::write(keep, &document).unwrap();
+    }
+    let pages = serve_pages(move |path| (path == "/").then(|| document.clone()));
+    let (printed, console) = browse(folder.path(), &format!("http://{pages}/frames"), &[]);
+    assert_eq!(console, Vec::<String>::new());
+    for seen in seen(&printed) {
+        let labels: Vec<&str> = seen["labels"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let first = labels.iter().find(|label| label.starts_with("vlan")).unwrap();
+        assert!(first.starts_with("vlan13: dropped now "), "{labels:?}");
+        for words in ["; errors now ", "; at the redirect now ", "packets/s, at most "] {
+            assert!(first.contains(words), "{first}");
+        }
+        let others: Vec<_> = labels.iter().filter(|label| label.starts_with("vlan")).skip(1).collect();
+        assert_eq!(others.len(), 39);
+        // Only a port as a whole has losses at the redirect.
+        assert!(others.iter().all(|label| label.contains("errors now 0") && !label.contains("redirect")), "{others:?}");
+        assert_eq!((&seen["outside"], seen["contrast"].as_f64().unwrap() >= 4.5), (&Value::Array(Vec::new()), true));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Ports that lead inside.
 
-use crate::common::{ACK, EXTERNAL, Lane, SYN, datagram, echo, end, ends, segment};
+use crate::common::{ACK, EXTERNAL, FIN, Lane, SYN, datagram, echo, end, ends, ip, packet, segment};
 use corelane_nat::{Cause, Error, Forward, Settings, Verdict};
 use corelane_rss::Transport;
+use corelane_wire::packet::IpProtocol;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;
 
@@ -74,8 +75,10 @@ fn inside_hosts_reach_each_other_from_outside() {
     // Two hosts that have both sent to each other's external end.
     let other = end("10.0.0.6:4100");
     let (one_end, other_end) = (at(EXTERNAL, 4000), at(EXTERNAL, 4100));
+    lane.source(0, datagram(other, end("198.51.100.7:53"), b""));
     let mut first = datagram(host, other_end, b"");
-    assert_eq!(lane.out(0, &mut first), Verdict::Refused(Cause::Nowhere), "the other has not sent yet");
+    let before = first.clone();
+    assert_eq!((lane.out(0, &mut first), &first), (Verdict::Untouched, &before), "the other has not sent yet");
     let mut second = datagram(other, one_end, b"");
     assert_eq!(lane.out(0, &mut second), Verdict::Translated);
     assert_eq!(ends(&second), (other_end, host));
@@ -84,16 +87,66 @@ fn inside_hosts_reach_each_other_from_outside() {
     assert_eq!(ends(&third), (one_end, other));
 }
 
+/// What nothing leads on from is the gateway's own, whatever its port and its protocol: it stays as it was, and takes no session.
 #[test]
 fn what_an_inside_host_wants_of_the_gateway_is_the_gateways() {
     let (mut lane, host) = (Lane::new(&settings()), end("10.0.0.5:4000"));
-    for mut bytes in
-        [datagram(host, at(EXTERNAL, 53), b""), segment(host, at(EXTERNAL, 22), SYN), echo(*host.ip(), EXTERNAL, 4000, false)]
-    {
+    let gre = packet(&ip(IpProtocol::GRE, *host.ip(), EXTERNAL), 8, |_| ());
+    let asks_for_time = packet(&ip(IpProtocol::ICMP, *host.ip(), EXTERNAL), 20, |writer| writer.put(&[13]).unwrap());
+    let short = packet(&ip(IpProtocol::TCP, *host.ip(), EXTERNAL), 8, |_| ());
+    for mut bytes in [
+        datagram(host, at(EXTERNAL, 53), b""),
+        segment(host, at(EXTERNAL, 22), SYN),
+        echo(*host.ip(), EXTERNAL, 4000, false),
+        datagram(host, at(EXTERNAL, 1024), b""),
+        datagram(host, at(EXTERNAL, 40_000), b""),
+        segment(host, at(EXTERNAL, 40_000), SYN),
+        segment(host, at(EXTERNAL, 65_535), ACK),
+        gre,
+        asks_for_time,
+        short,
+    ] {
         let before = bytes.clone();
         assert_eq!((lane.out(0, &mut bytes), &bytes), (Verdict::Untouched, &before));
     }
-    assert_eq!(lane.nat.sessions(), 0);
+    assert_eq!((lane.nat.sessions(), lane.nat.ports(), lane.nat.counts().refused_unfit), (0, 0, 0));
+    // A port of another address, of another protocol or of another kind of ports leads from there alone.
+    lane.source(0, datagram(end("10.0.0.6:40000"), end("198.51.100.7:53"), b""));
+    let mut opens = segment(host, at(EXTERNAL, 40_000), SYN);
+    assert_eq!(lane.out(0, &mut opens), Verdict::Untouched);
+    assert_eq!(lane.nat.sessions(), 1);
+}
+
+/// RFC 5382, REQ-4: who opens a connection to the port of an inside host that may be about to open the same is not answered; nobody else's port is silent.
+#[test]
+fn two_who_open_a_connection_to_each_other_at_once_are_not_disturbed() {
+    let (host, other, remote) = (end("10.0.0.5:4000"), end("10.0.0.6:4100"), end("198.51.100.7:443"));
+    let (one_end, other_end) = (at(EXTERNAL, 4000), at(EXTERNAL, 4100));
+    let mut lane = Lane::new(&settings());
+    let stranger = end("198.51.100.8:5000");
+    let come = |lane: &mut Lane, to, flags| lane.nat.incoming(0, &mut segment(stranger, to, flags));
+    assert_eq!(come(&mut lane, other_end, SYN), Verdict::Untouched, "nobody has the port");
+    assert_eq!(lane.source(0, segment(other, remote, SYN)), other_end);
+    assert_eq!(come(&mut lane, other_end, SYN), Verdict::Refused(Cause::Unasked));
+    assert_eq!(lane.nat.counts().refused_unfit, 1);
+    for flags in [ACK, SYN.with(ACK), FIN, SYN.with(corelane_wire::packet::tcp::Flags::RST)] {
+        assert_eq!(come(&mut lane, other_end, flags), Verdict::Untouched, "{flags:?}: it may hear that there is none");
+    }
+    for beside in [at(EXTERNAL, 4101), at(EXTERNAL, 443)] {
+        assert_ne!(come(&mut lane, beside, SYN), Verdict::Refused(Cause::Unasked), "{beside}");
+    }
+    // The inside host goes on, and the stranger's next comes in.
+    assert_eq!(lane.source(0, segment(other, stranger, SYN)), other_end);
+    assert_eq!(come(&mut lane, other_end, SYN), Verdict::Translated);
+    // Both inside.
+    let mut first = segment(host, other_end, SYN);
+    assert_eq!(lane.out(0, &mut first), Verdict::Refused(Cause::Unasked), "the other has not sent yet");
+    let mut second = segment(other, one_end, SYN);
+    assert_eq!(lane.out(0, &mut second), Verdict::Translated);
+    assert_eq!(ends(&second), (other_end, host));
+    let mut third = segment(host, other_end, SYN);
+    assert_eq!(lane.out(0, &mut third), Verdict::Translated);
+    assert_eq!(ends(&third), (one_end, other));
 }
 
 #[test]

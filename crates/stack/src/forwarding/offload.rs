@@ -1,5 +1,6 @@
 //! What a port's fast path is told (flow offload): how packets from one address to another go on.
 
+use crate::judging;
 use crate::outward::Outward;
 use crate::packet::Ip;
 use crate::routes::Way;
@@ -20,7 +21,7 @@ pub(super) fn tell(out: &Outward<'_>, ip: &Ip, (came_by, way): (usize, &Way), mt
         return;
     }
     let side = |at: usize, station: Mac, hands_over_opening| LinkSide {
-        interface: super::judging::interface(at).0,
+        interface: judging::interface(at).0,
         tags: out.interfaces[at].tags().as_seen(),
         destination: station.0,
         hands_over_opening,

@@ -1,12 +1,13 @@
 //! What a gateway does with a packet, step by step: it is judged, translated, and sent on if it is for somebody else.
 
-use super::judging::{Answer, interface};
+use super::answer::{Answer, answer};
 use super::leaving::{leave, mtu};
 use super::{Forwarding, change, cut, martians, offload};
 use crate::counts::Drop;
 use crate::icmp::errors::{self, Wrong};
 use crate::icmp::options;
-use crate::outward::Outward;
+use crate::judging::interface;
+use crate::outward::{Outward, Speaker};
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of};
 use crate::placing::Placing;
 use crate::routes::{Routes, Way};
@@ -42,8 +43,6 @@ pub(crate) struct Passing<'r, 'o> {
     pub translation: Option<&'r mut Translation>,
     pub placing: &'r Placing,
     pub sockets: &'r Sockets,
-    /// The stack itself has sent the packet.
-    pub is_own_word: bool,
 }
 
 /// How far a packet is.
@@ -67,17 +66,24 @@ impl Passing<'_, '_> {
         if came.passes && !came.is_brought {
             self.check(packet, &progress)?;
         }
-        progress.facts = if came.is_brought { None } else { self.judge_in(packet, came)? };
+        // What keeps a link going is no matter of rules: whoever denies all still has neighbours, of either family.
+        let is_judged = !came.is_brought && (came.passes || !packet.is_of_link(came));
+        progress.facts = if is_judged { self.judge_in(packet, came)? } else { None };
         let verdict = self.translate_in(packet, &mut progress.ip)?;
         progress.is_translated = verdict == Verdict::Translated;
-        let is_checked = came.passes || came.is_brought || self.is_own_word;
+        let is_checked = came.passes || came.is_brought || came.is_own_word;
         if matches!(verdict, Verdict::Translated | Verdict::Elsewhere(_)) && !is_checked {
             self.check(packet, &progress)?;
         }
         match verdict {
             Verdict::Untouched if !came.passes => return Ok(Next::Ours),
             // An external address that is not our own is nobody else's: sent on, it would come back, and begin a session for a stranger.
-            Verdict::Untouched if self.is_external(came) => return Err(Drop::Translation),
+            Verdict::Untouched if self.is_external(came) => {
+                if self.is_from_inside(packet, came) {
+                    self.tell(packet, &progress, Wrong::Host);
+                }
+                return Err(Drop::Translation);
+            }
             Verdict::Untouched => {}
             Verdict::Translated => progress.ip.passes = true,
             // A socket of ours may have the port, too.
@@ -100,12 +106,12 @@ impl Passing<'_, '_> {
     }
 
     fn judge_in(&mut self, packet: &Packet, ip: &Ip) -> Result<Option<Facts>, Drop> {
-        let Some(facts) = self.own.judging.facts(self.out.routes, packet, ip) else { return Ok(None) };
-        let Err(answer) = self.own.judging.judge(self.out.now, &facts) else { return Ok(Some(facts)) };
+        let Some(facts) = self.out.judging.facts(self.out.routes, packet, ip) else { return Ok(None) };
+        let Some(answer) = answer(self.out.judging.judge(self.out.now, &facts), &facts) else { return Ok(Some(facts)) };
         match answer {
             Answer::Nothing => {}
             Answer::Error(wrong) => errors::tell_sender(self.out, &packet.first, ip, wrong),
-            Answer::Reset => errors::no_such_connection(self.out, packet, ip),
+            Answer::Reset => errors::reset(self.out, (packet, ip), (&packet.first, ip), Speaker::Rules),
         }
         Err(Drop::Judged)
     }
@@ -114,13 +120,13 @@ impl Passing<'_, '_> {
     fn judge_out(&mut self, packet: &Packet, progress: &Progress, leaves_by: usize) -> Result<(), Drop> {
         let facts = match progress.facts.filter(|_| !progress.is_translated) {
             Some(facts) => facts,
-            None => match self.own.judging.facts(self.out.routes, packet, &progress.ip) {
+            None => match self.out.judging.facts(self.out.routes, packet, &progress.ip) {
                 Some(facts) => facts,
                 None => return Ok(()),
             },
         };
         let facts = Facts { direction: Direction::Out, transmit: interface(leaves_by), ..facts };
-        let Err(answer) = self.own.judging.judge(self.out.now, &facts) else { return Ok(()) };
+        let Some(answer) = answer(self.out.judging.judge(self.out.now, &facts), &facts) else { return Ok(()) };
         match answer {
             Answer::Nothing => {}
             Answer::Error(wrong) => self.tell(packet, progress, wrong),
@@ -139,14 +145,20 @@ impl Passing<'_, '_> {
         if !change::finish_sum(packet, ip, self.out.leaves_sums(interface)) {
             return Err(Drop::Malformed);
         }
-        // Whether what comes from outside is for a socket is known when it is of no session; an inside host's begins one.
-        let from_inside = !(ip.is_brought || self.is_own_word || translation.is_outside(interface));
+        // Whether what comes from outside is for a socket is known when it is of no session; an inside host's may begin one.
+        let from_inside = self.is_from_inside(packet, ip);
         if from_inside && self.has_socket(packet, ip) {
             return Ok(Verdict::Untouched);
         }
         let Some(translation) = &mut self.translation else { return Ok(Verdict::Untouched) };
         let placing = self.placing;
         Ok(translation.come(self.out.now, packet, ip, from_inside, |flow| placing.lane_of(flow) == placing.lane()))
+    }
+
+    /// Whether an inside interface has brought a packet, and neither another lane nor the stack itself.
+    fn is_from_inside(&self, packet: &Packet, ip: &Ip) -> bool {
+        let is_outside = self.translation.as_ref().is_some_and(|translation| translation.is_outside(packet.interface));
+        !(ip.is_brought || ip.is_own_word || is_outside)
     }
 
     /// Whether a packet is for an address with which inside hosts appear.
@@ -188,7 +200,7 @@ impl Passing<'_, '_> {
             return Err(Drop::TooBig);
         }
         self.judge_out(packet, progress, way.interface)?;
-        let is_as_it_came = !(self.is_own_word || progress.came.is_brought || progress.is_translated);
+        let is_as_it_came = !(ip.is_own_word || progress.came.is_brought || progress.is_translated);
         let depends_on_more = is_drawn.get() || !is_as_it_came || self.is_translated_by(ip, &way);
         let ip = self.change_for(packet, progress, &way)?;
         let station = leave(self.out, packet, &ip, way, mtu)?;
@@ -210,7 +222,8 @@ impl Passing<'_, '_> {
     /// Whether the sender is one from whom packets may come by the interface. What another lane has brought from inside has our address by now.
     fn check_reverse(&self, packet: &Packet, progress: &Progress) -> Result<(), Drop> {
         let (from, reverse) = (progress.came.source, self.own.roles[packet.interface].reverse_path);
-        let is_any = reverse == ReversePath::Off || self.is_own_word || progress.came.is_brought && self.out.routes.is_own(from);
+        let is_any =
+            reverse == ReversePath::Off || progress.came.is_own_word || progress.came.is_brought && self.out.routes.is_own(from);
         match is_any || self.out.routes.is_expected(from, packet.interface, reverse == ReversePath::Strict) {
             true => Ok(()),
             false => Err(Drop::ReversePath),
@@ -266,10 +279,11 @@ impl Passing<'_, '_> {
     fn reset(&mut self, packet: &Packet, progress: &Progress) {
         let Progress { ip, is_translated, .. } = progress;
         match self.translation.as_mut().filter(|_| *is_translated) {
-            None => errors::no_such_connection(self.out, packet, ip),
+            None => errors::reset(self.out, (packet, ip), (&packet.first, ip), Speaker::Rules),
             Some(translation) => {
                 let known = translation.as_sent(self.out.now, &packet.first, ip);
-                known.into_iter().for_each(|known| errors::reset(self.out, (packet, ip), (known.packet(), &known.ip)));
+                let known = known.as_ref().map(|known| (known.packet(), &known.ip));
+                known.into_iter().for_each(|known| errors::reset(self.out, (packet, ip), known, Speaker::Rules));
             }
         }
     }

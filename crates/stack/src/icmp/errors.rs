@@ -3,7 +3,7 @@
 use super::HEADER_BYTES_V4;
 use super::options::{self, Unfit};
 use crate::headers::has_right_sum;
-use crate::outward::Outward;
+use crate::outward::{Outward, Speaker};
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of};
 use corelane_isr::reassembly::Reason;
 use corelane_wire::packet::icmp::{self, Code};
@@ -67,11 +67,11 @@ pub(crate) fn no_such_port(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) {
 
 /// A segment of TCP came, which nobody listens for: its sender is told at once (RFC 9293, section 3.10.7.1), within the bound of errors.
 pub(crate) fn no_such_connection(out: &mut Outward<'_>, packet: &Packet, ip: &Ip) {
-    reset(out, (packet, ip), (&packet.first, ip));
+    reset(out, (packet, ip), (&packet.first, ip), Speaker::Stack);
 }
 
-/// The same of a segment whose addresses were translated here; behind it stands as its sender knows it, the header of the transport among that.
-pub(crate) fn reset(out: &mut Outward<'_>, (packet, ip): (&Packet, &Ip), (known, of_known): (&[u8], &Ip)) {
+/// Resets the connection of a segment, which may have been translated here: behind it stands as its sender knows it, the header of the transport among that.
+pub(crate) fn reset(out: &mut Outward<'_>, (packet, ip): (&Packet, &Ip), (known, of_known): (&[u8], &Ip), speaker: Speaker) {
     let Some(segment) = packet.transport(ip).next() else { return };
     let view = known.get(of_known.head..).and_then(|known| tcp::View::new(known).ok());
     let Some(reset) = view.and_then(|view| reset_of(&view, ip.length)) else { return };
@@ -89,7 +89,7 @@ pub(crate) fn reset(out: &mut Outward<'_>, (packet, ip): (&Packet, &Ip), (known,
     let mut bytes = [0; tcp::Header::BYTES];
     let written = reset.emit(&back.addresses(), &[], &mut Writer::new(&mut bytes));
     assert!(written.is_ok(), "a header without options has so many bytes: {written:?}");
-    send(out, of_known, &bytes, IpProtocol::TCP);
+    send(out, of_known, &bytes, IpProtocol::TCP, speaker);
 }
 
 /// Nobody knows the protocol of a packet.
@@ -188,17 +188,17 @@ fn tell(out: &mut Outward<'_>, packet: &[u8], ip: &Ip, wrong: Wrong) {
     let length = writer.len();
     assert!(written.is_ok(), "an error is cut to its length: {written:?}");
     let protocol = if ip.source.is_ipv4() { IpProtocol::ICMP } else { IpProtocol::ICMPV6 };
-    send(out, ip, &bytes[..length], protocol);
+    send(out, ip, &bytes[..length], protocol, Speaker::Stack);
 }
 
 /// Sends an error to where a packet came from.
-fn send(out: &mut Outward<'_>, ip: &Ip, bytes: &[u8], protocol: IpProtocol) {
+fn send(out: &mut Outward<'_>, ip: &Ip, bytes: &[u8], protocol: IpProtocol, speaker: Speaker) {
     if out.begin_answer(ip, bytes.len()) {
         out.draft().put(bytes);
-        out.tally.errors_out += 1;
-        out.answer(ip, protocol, false);
+        out.tally.errors_out += u64::from(out.answer(ip, protocol, false, speaker));
     }
 }
+
 /// Whether a fragment of IPv6 is the first of its datagram.
 fn is_first(fragment: &[u8], ip: &Ip) -> bool {
     let field = ip.head.checked_sub(FRAGMENT_BYTES - FRAGMENT_OFFSET_AT).and_then(|at| fragment.get(at..)?.first_chunk::<2>());

@@ -83,6 +83,8 @@ impl Alone {
             self.world.pass(Duration::from_micros(50));
         }
         self.stack.collect(Wait::No, 64, &mut self.completions);
+        // Who looks has it checked that each loss is of one interface.
+        assert_eq!(self.stack.view().losses().len(), 1);
     }
 
     pub fn push(&mut self, op: impl Into<Op>) -> Handle {
@@ -287,7 +289,7 @@ pub fn put_together(frames: &[Vec<u8>]) -> Vec<u8> {
     for bytes in frames {
         let mut frame = memory.frame().unwrap();
         frame.append(&bytes[14..]);
-        match table.arrive(Instant::from_nanoseconds(0), frame, &mut pieces) {
+        match table.arrive(Instant::from_nanoseconds(0), 0, frame, &mut pieces) {
             Put::NoFragment(frame) => return frame.to_vec(),
             Put::Whole(_) => return pieces.iter().flat_map(|piece| piece.to_vec()).collect(),
             Put::Held => {}

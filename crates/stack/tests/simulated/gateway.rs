@@ -4,7 +4,7 @@ use crate::frames::{arp, discovery, ethernet, written};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::{Arena, Completion, Driver, FrameMemory, LearntWay, Offload, Port, Tuning, Wait};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, World};
-use corelane_stack::{Settings, Stack, Tags};
+use corelane_stack::{Losses, Settings, Stack, Tags};
 use corelane_wire::packet::arp::{self as wire_arp, Operation};
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
@@ -175,7 +175,14 @@ impl Gateway {
                 }
             }
         }
+        // Who looks has it checked that each loss is of one interface.
+        assert!(self.losses().iter().map(Losses::all).sum::<u64>() >= self.stack.counts().dropped());
         came
+    }
+
+    /// What went no further at each interface.
+    pub fn losses(&self) -> Vec<Losses> {
+        self.stack.view().losses().to_vec()
     }
 
     /// What comes of a frame that a host sends at its place.

@@ -216,6 +216,38 @@ fn inside_hosts_meet_at_the_outside_address() {
     }
 }
 
+/// Whichever lane gets it, and whosever the port is: what nothing leads on from is answered in our address, to the inside host as he knows himself.
+#[test]
+fn who_wants_what_nobody_has_hears_so_on_each_lane() {
+    for card in [Card::Aligned, Card::Scattered] {
+        let mut program = open(&Plan { card, change: translating, ..plan(4, 3) });
+        for (tags, from) in [(INSIDE, inside(3)), (Tags::None, outside(3))] {
+            for number in 0..40 {
+                let (from, to) = (SocketAddr::new(from.ip(), 3000 + number), SocketAddr::new(STACK.into(), 1030 + 1600 * number));
+                send(&program, tags, from, to, b"anybody?");
+                // A lane that has not heard its neighbour for long asks for him first.
+                let mut came = Vec::new();
+                for _ in 0..2 {
+                    program.pass(100_000_000);
+                    came.extend(hear(&mut program));
+                }
+                assert_eq!(came.iter().map(|came| came.0).collect::<Vec<_>>(), [tags], "{from} to {to}");
+                let packet = Packet::of_frame(&came[0].1).unwrap();
+                let (Network::V4(view), UpperLayer::Icmp(message)) = (&packet.network, packet.transport) else {
+                    panic!("{packet:?}")
+                };
+                let header = view.header().unwrap();
+                assert_eq!((IpAddr::V4(header.source), IpAddr::V4(header.destination)), (to.ip(), from.ip()));
+                let Message::Unreachable { code, packet } = message.message().unwrap() else { panic!("{message:?}") };
+                let ends = [from.port().to_be_bytes(), to.port().to_be_bytes()].concat();
+                assert_eq!((code.number(), &packet[20..24]), (3, &ends[..]));
+                assert!(view.is_checksum_right() && message.is_checksum_right());
+            }
+        }
+        program.close();
+    }
+}
+
 /// Somebody who looks, and writes it down by lane.
 #[derive(Debug)]
 struct Looker<T>(Mutex<BTreeMap<usize, T>>, fn(&View<'_>) -> T);

@@ -232,6 +232,45 @@ fn fragments_are_put_together_translated_and_cut_again() {
     }
 }
 
+/// Who sends in another's name at another VLAN spoils nothing of his, be it for us or to be translated.
+#[test]
+fn fragments_of_another_vlan_spoil_nothing() {
+    let echo = |v6: bool| {
+        let (from, to, data) = (host(0, v6, 9), host(0, v6, 1), [5; 3000]);
+        let echo = Echo { identification: 7, sequence: 9, data: &data };
+        let (protocol, message) = match v6 {
+            false => (IpProtocol::ICMP, written(3008, |writer| Message::EchoRequest(echo).emit(writer))),
+            true => {
+                let message = corelane_wire::packet::icmpv6::Message::EchoRequest(echo);
+                (IpProtocol::ICMPV6, written(3008, |writer| message.emit(&crate::frames::addresses(from, to), writer)))
+            }
+        };
+        packets(from, to, protocol, &message, 1200, 7)
+    };
+    let translated = || {
+        let frames = udp_in(crate::frames::TEST_MAC, inside(), outside(), &[5; 3000], 1200, 7);
+        frames.iter().map(|frame| frame[14..].to_vec()).collect()
+    };
+    for (parts, at) in [(echo(false), 0), (echo(true), 0), (translated(), 3)] {
+        let kind = if parts[0][0] >> 4 == 6 { EtherType::IPV6 } else { EtherType::IPV4 };
+        let mut gateway = open(&translating());
+        assert_eq!(parts.len(), 3);
+        let mut came = Vec::new();
+        for part in &parts {
+            // The same part with other data, and first; never all of them.
+            let length = part.len();
+            let forged = [&part[..length - 64], &[0xee; 64]].concat();
+            let is_last = std::ptr::eq(part, &parts[2]);
+            for (place, packet) in [(1, &forged), (0, part)].into_iter().skip(usize::from(is_last)) {
+                let frame = ethernet(gateway.mac(PLACES[place].0), kind, packet);
+                came.extend(ask(&mut gateway, place, &frame).into_iter().filter(|one| (one.port, one.tags) == PLACES[at]));
+            }
+        }
+        let data: Vec<u8> = came.iter().flat_map(|one| one.packet()[56..].to_vec()).collect();
+        assert!(data.len() > 2800 && data.iter().all(|byte| *byte == 5), "{kind:?} {at}");
+    }
+}
+
 /// What comes of a frame is an error to who is at a place, about that packet as he has sent it, which says what is wrong.
 fn is_told(gateway: &mut Gateway, place: usize, frame: &[u8], what: (u8, u8, u32), from: IpAddr) {
     let came = ask(gateway, place, frame);
@@ -288,13 +327,7 @@ fn errors_of_rules_about_what_was_translated_say_the_same() {
     assert_eq!(gateway.stack.view().nat_in_use().unwrap().0, 1, "what rules keep back begins no session but the hairpin's");
     // A reset comes from the port that was meant.
     let far = host(3, false, 9);
-    let mut opens = segment(&gateway, 3, (far, EXTERNAL.into()), Flags::SYN);
-    let [a, b] = FORWARDED.0.to_be_bytes();
-    opens[36..38].copy_from_slice(&[a, b]);
-    opens[50..52].fill(0);
-    let pseudo = crate::frames::addresses(far, EXTERNAL.into()).pseudo(IpProtocol::TCP, 20).unwrap();
-    let sum = pseudo.and(&opens[34..54]).checksum();
-    opens[50..52].copy_from_slice(&sum.to_be_bytes());
+    let opens = opens(&gateway, (3, far), FORWARDED.0);
     let came = ask(&mut gateway, 3, &opens);
     assert_eq!(came.len(), 1);
     let view = tcp::View::new(&came[0].packet()[20..]).unwrap();
@@ -413,6 +446,95 @@ fn what_cannot_be_translated_stays() {
     assert_eq!((sessions, ports, gateway.stack.counts().of(Drop::Translation)), (2048, 2048, 3 + 952));
     let left = sends(&mut gateway, (1, end(host(1, false, 9), 4000), outside()), 3);
     assert_eq!(left.from.ip(), EXTERNAL);
+}
+
+/// A packet of that protocol that somebody at a place sends to an address.
+fn of_protocol(gateway: &Gateway, (place, from): (usize, IpAddr), to: IpAddr, protocol: IpProtocol, payload: &[u8]) -> Vec<u8> {
+    let packet = packets(from, to, protocol, payload, 65_528, 7).remove(0);
+    ethernet(gateway.mac(PLACES[place].0), EtherType::IPV4, &packet)
+}
+
+/// A segment that opens a connection to a port of the external address.
+fn opens(gateway: &Gateway, (place, from): (usize, IpAddr), to: u16) -> Vec<u8> {
+    let mut frame = segment(gateway, place, (from, EXTERNAL.into()), Flags::SYN);
+    frame[36..38].copy_from_slice(&to.to_be_bytes());
+    frame[50..52].fill(0);
+    let pseudo = crate::frames::addresses(from, EXTERNAL.into()).pseudo(IpProtocol::TCP, 20).unwrap();
+    let sum = pseudo.and(&frame[34..54]).checksum();
+    frame[50..52].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+/// From inside and from outside: what no session and no forward leads on from is for the gateway itself, which answers, and takes no session for it.
+#[test]
+fn what_nothing_leads_on_from_is_answered_by_the_gateway_itself() {
+    for (place, from) in [(0, inside()), (3, end(host(3, false, 9), 4000))] {
+        let mut gateway = open(&translating());
+        for protocol in [IpProtocol::GRE, IpProtocol(41), IpProtocol(132), IpProtocol(50)] {
+            let frame = of_protocol(&gateway, (place, from.ip()), EXTERNAL.into(), protocol, &[7; 40]);
+            is_told(&mut gateway, place, &frame, (3, 2, 0), EXTERNAL.into());
+        }
+        for port in [7, 1024, 40_000, 65_535] {
+            let frame = udp(&gateway, place, from, external(port));
+            is_told(&mut gateway, place, &frame, (3, 3, 0), EXTERNAL.into());
+            gateway.world.pass(std::time::Duration::from_secs(1));
+            let frame = opens(&gateway, (place, from.ip()), port);
+            let came = ask(&mut gateway, place, &frame);
+            assert_eq!((came.len(), (came[0].port, came[0].tags)), (1, PLACES[place]), "{port}");
+            let view = tcp::View::new(&came[0].packet()[20..]).unwrap();
+            assert!(view.is_checksum_right(&crate::frames::addresses(EXTERNAL.into(), from.ip())));
+            let header = view.header().unwrap();
+            assert_eq!((header.source, header.destination, header.flags), (port, 4000, Flags::RST.with(Flags::ACK)));
+        }
+        // A datagram in pieces as well.
+        let parts = udp_in(gateway.mac(PLACES[place].0), from, external(40_000), &[5; 3000], 1400, 9);
+        let came: Vec<_> = parts.iter().flat_map(|part| ask(&mut gateway, place, part)).collect();
+        assert_eq!((came.len(), &came[0].packet()[20..22]), (1, &[3, 3][..]));
+        // Who asks for the time hears nothing, as of any host that does not tell it.
+        let frame =
+            of_protocol(&gateway, (place, from.ip()), EXTERNAL.into(), IpProtocol::ICMP, &[13, 0, 0xf2, 0xff, 0, 0, 0, 0]);
+        assert!(ask(&mut gateway, place, &frame).is_empty());
+        let counts = *gateway.stack.counts();
+        assert_eq!((counts.of(Drop::Protocol), counts.of(Drop::Port), counts.of(Drop::Translation)), (8, 5, 0));
+        assert_eq!(gateway.stack.view().nat_in_use(), Some((0, 0)));
+        // Within the bound of errors.
+        let (before, frame) = (counts.errors_out, udp(&gateway, place, from, external(40_000)));
+        for _ in 0..20 {
+            (0..50).for_each(|_| gateway.send(PLACES[place].0, PLACES[place].1, &frame));
+            gateway.hear();
+        }
+        let counts = *gateway.stack.counts();
+        assert_eq!(counts.of(Drop::Port), 1005, "each is counted");
+        let told = counts.errors_out - before;
+        assert!((55..200).contains(&told) && told + counts.errors_limited == 1000, "{counts:?}");
+    }
+}
+
+/// RFC 5382, REQ-4: what opens a connection to an inside host's port, which has not sent there, may come a moment before his own.
+#[test]
+fn who_opens_a_connection_to_an_inside_hosts_port_is_not_answered() {
+    let mut gateway = open(&translating());
+    let stranger = host(3, false, 254);
+    let left = segment(&gateway, 0, (inside().ip(), host(3, false, 9)), Flags::SYN);
+    let came = ask(&mut gateway, 0, &left);
+    let port = u16::from_be_bytes([came[0].packet()[20], came[0].packet()[21]]);
+    let frame = opens(&gateway, (3, stranger), port);
+    assert!(ask(&mut gateway, 3, &frame).is_empty());
+    assert_eq!(gateway.stack.counts().of(Drop::Translation), 1);
+    let frame = opens(&gateway, (3, stranger), port ^ 1);
+    assert_eq!(ask(&mut gateway, 3, &frame).len(), 1);
+}
+
+/// Nobody is at an external address that is not our own where nothing leads inside: inside hosts hear so.
+#[test]
+fn inside_hosts_hear_that_nobody_is_at_an_external_address() {
+    let beside = Ipv4Addr::new(10, 3, 0, 200);
+    let mut gateway = open(&routed(four()).with_nat(NatSettings { interfaces: vec![OUTSIDE], settings: Nat::new(beside) }));
+    let frame = udp(&gateway, 0, inside(), end(beside.into(), 40_000));
+    is_told(&mut gateway, 0, &frame, (3, 1, 0), host(0, false, 1));
+    let frame = of_protocol(&gateway, (0, inside().ip()), beside.into(), IpProtocol::GRE, &[7; 40]);
+    is_told(&mut gateway, 0, &frame, (3, 1, 0), host(0, false, 1));
+    assert_eq!((gateway.stack.counts().of(Drop::Translation), gateway.stack.view().nat_in_use()), (2, Some((0, 0))));
 }
 
 /// Only what comes by an interface that forwards goes on, translated or not.

@@ -228,7 +228,7 @@ fn what_a_loop_brings_back_is_no_conflict() {
 }
 
 /// A query for listeners with so many bytes behind its type, as a router of the link sends it.
-fn query(source: Ipv6Addr, hops: u8, is_alert: bool, group: Ipv6Addr, length: usize) -> Vec<u8> {
+pub fn query(source: Ipv6Addr, hops: u8, is_alert: bool, group: Ipv6Addr, length: usize) -> Vec<u8> {
     let mut message = vec![0; length];
     message[0] = 130;
     message[4..6].copy_from_slice(&1000_u16.to_be_bytes());

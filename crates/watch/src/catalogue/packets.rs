@@ -92,7 +92,7 @@ catalogue! {
         ForwardTooBig "forward_too_big" Counter "packets" "Packets not sent on because they were longer than the link carries, and may not be cut.";
         ForwardSourceRoute "forward_source_route" Counter "packets" "Packets not sent on because their sender had chosen their route.";
         ForwardQueueFull "forward_queue_full" Counter "packets" "Packets not sent on because a quarter of the port's frames waited to be sent already.";
-        PacketsRefused "packets_refused" Counter "packets" "Packets that rules kept back.";
+        PacketsRefused "packets_refused" Counter "packets" "Packets that rules kept back, those that the stack itself was to send among them.";
         NatRefused "nat_refused" Counter "packets" "Packets not sent on because their addresses could not be translated: of no flow, of no kind that can be, or beyond a bound.";
         RelayRequests "relay_requests" Counter "packets" "Requests of DHCP clients that were passed on to servers.";
         RelayReplies "relay_replies" Counter "packets" "Answers of DHCP servers that were passed on to clients.";

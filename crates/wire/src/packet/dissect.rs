@@ -44,6 +44,34 @@ pub struct Link {
     pub inner: Option<Tag>,
 }
 
+impl Link {
+    /// The link's part of the frame in `bytes`, whatever it carries.
+    ///
+    /// # Errors
+    /// What is wrong with a header of the link.
+    pub fn of_frame(bytes: &[u8]) -> Result<Self, Error> {
+        Self::split(bytes).map(|(link, ..)| link)
+    }
+
+    /// The same, with the protocol of what follows, and that.
+    fn split(bytes: &[u8]) -> Result<(Self, EtherType, &[u8]), Error> {
+        let frame = ethernet::View::new(bytes)?;
+        let mut link = Self { header: frame.header(), tags: 0, outer: None, inner: None };
+        let (mut protocol, mut rest) = (link.header.protocol, frame.payload());
+        while protocol.is_vlan() {
+            if link.tags == TAGS_MAX {
+                return Err(Error::TooLong { what: "stack of VLAN tags", limit: TAGS_MAX as u32, got: TAGS_MAX as u32 + 1 });
+            }
+            let view = vlan::View::new(rest)?;
+            link.tags += 1;
+            link.outer = link.outer.or(Some(view.tag()));
+            link.inner = Some(view.tag());
+            (protocol, rest) = (view.tag().protocol, view.payload());
+        }
+        Ok((link, protocol, rest))
+    }
+}
+
 /// The network's part.
 #[derive(Clone, Copy, Debug)]
 pub enum Network<'a> {
@@ -239,19 +267,7 @@ impl<'a> Packet<'a> {
     }
 
     fn frame(bytes: &'a [u8], missing: usize, depth: usize) -> Result<Self, Error> {
-        let frame = ethernet::View::new(bytes)?;
-        let mut link = Link { header: frame.header(), tags: 0, outer: None, inner: None };
-        let (mut protocol, mut rest) = (link.header.protocol, frame.payload());
-        while protocol.is_vlan() {
-            if link.tags == TAGS_MAX {
-                return Err(Error::TooLong { what: "stack of VLAN tags", limit: TAGS_MAX as u32, got: TAGS_MAX as u32 + 1 });
-            }
-            let view = vlan::View::new(rest)?;
-            link.tags += 1;
-            link.outer = link.outer.or(Some(view.tag()));
-            link.inner = Some(view.tag());
-            (protocol, rest) = (view.tag().protocol, view.payload());
-        }
+        let (link, protocol, rest) = Link::split(bytes)?;
         Self::network(Some(link), protocol, (rest, missing), bytes.len() - rest.len(), depth)
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Sighted {
 /// Where an address is, as one lane has it: the interface, who gets its packets, and what is known of him.
 pub(crate) type Found = (usize, IpAddr, Option<(&'static str, Option<String>)>);
 
-/// What was forwarded at each interface, by its number, and what there is.
+/// What was forwarded at each interface and what was not, by its number, and what there is.
 pub(crate) type Seen = (Vec<InterfaceRow>, Totals);
 
 /// All lanes. What is refused is in words for whoever asks.
@@ -59,6 +59,8 @@ pub(crate) fn add_row(row: &mut InterfaceRow, other: &InterfaceRow) {
     row.bytes_in += other.bytes_in;
     row.packets_out += other.packets_out;
     row.bytes_out += other.bytes_out;
+    row.losses += other.losses;
+    row.device = row.device.or(other.device);
     row.neighbours = row.neighbours.max(other.neighbours);
     row.asked = row.asked.max(other.asked);
 }
@@ -95,7 +97,7 @@ pub(crate) struct Passed {
 pub(crate) trait Beside: Send {
     /// What these rules have counted there, in their order.
     fn counts(&self, rules: &[RuleId]) -> Vec<Count>;
-    /// Adds what went by an interface there, by its number from 0; what of that came in there.
+    /// Adds what went by an interface there and what did not, by its number from 0; what of that came in there.
     fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) -> Passed;
     /// Counts of these rules begin with 0 again.
     fn zero(&mut self, rules: &[RuleId]);
@@ -103,4 +105,21 @@ pub(crate) trait Beside: Send {
     fn follow(&mut self, rules: &RuleSet);
     /// Whether it carries out the rules, or why not; and what was lost behind it. So much went by all interfaces.
     fn state(&self, passed: Passed) -> FastPath;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::gateway::Losses;
+
+    #[test]
+    fn what_lanes_have_at_an_interface_is_added() {
+        let losses = Losses { refused: 1, errors: 2, not_ours: 3, drops: 4, unsent: 5 };
+        let one = InterfaceRow { packets_in: 6, neighbours: 7, losses, device: Some(3), ..InterfaceRow::default() };
+        let mut row = InterfaceRow::default();
+        add_row(&mut row, &one);
+        add_row(&mut row, &InterfaceRow { neighbours: 2, device: None, ..one.clone() });
+        assert_eq!((row.packets_in, row.neighbours, row.device), (12, 7, Some(3)));
+        assert_eq!(row.losses, Losses { refused: 2, errors: 4, not_ours: 6, drops: 8, unsent: 10 });
+    }
 }

@@ -70,6 +70,8 @@ impl Beside for Offloaded {
         row.bytes_in += traffic.bytes_in;
         row.packets_out += traffic.packets_out;
         row.bytes_out += traffic.bytes_out;
+        row.losses.refused += traffic.denied;
+        row.redirect_lost = row.device.and_then(|device| self.fast.drops(device).ok());
         Passed { forwarded: traffic.packets_in, denied: traffic.denied }
     }
 

@@ -10,8 +10,8 @@
 use super::lanes::{Beside, Counted, InForce, Lanes, Passed, Seen};
 use super::routes::{self, Change, Routes, at_line};
 use super::words::{
-    Changed, InterfaceRow, KeyRow, ROWS_MAX, Request, RouteRow, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Way, json,
-    page,
+    Changed, InterfaceRow, KeyRow, Losses, ROWS_MAX, Request, RouteRow, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Way,
+    json, page,
 };
 use crate::admin::control_client::GATEWAY;
 use corelane_machine::routes::{self as followed, RouteEvent};
@@ -433,7 +433,10 @@ impl Ruled {
                 passed.denied += denied;
             }
         }
+        let mut losses = Losses::default();
+        rows.iter().for_each(|row| losses += row.losses);
         let totals = Totals {
+            losses,
             interfaces: self.interfaces.len(),
             rules: self.rules.all().len(),
             execution: named(self.execution).0.to_owned(),

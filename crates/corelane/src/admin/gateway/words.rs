@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
+use std::ops::AddAssign;
 
 /// Rows of a page at the most, and bytes from which on it has no more.
 pub(super) const ROWS_MAX: usize = 1_000;
@@ -197,7 +198,35 @@ pub struct Way {
     pub link_address: Option<String>,
 }
 
-/// What was forwarded at an interface, on all lanes.
+/// What went no further: each packet is one of these, once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Losses {
+    /// Packets that rules refused: that came by the interface, or that the gateway itself was to send by it.
+    pub refused: u64,
+    /// Packets that came damaged: malformed, with a wrong checksum, or longer than the port takes.
+    pub errors: u64,
+    /// Frames that came and were for nobody here: another station, another address, or VLAN tags of no network.
+    pub not_ours: u64,
+    /// Packets that came and went no further for any other reason.
+    pub drops: u64,
+    /// Packets that were to leave by the interface and did not: nobody answered for their neighbour, or the port did not send them.
+    pub unsent: u64,
+}
+
+impl AddAssign for Losses {
+    fn add_assign(&mut self, other: Self) {
+        let Self { refused, errors, not_ours, drops, unsent } = other;
+        self.refused += refused;
+        self.errors += errors;
+        self.not_ours += not_ours;
+        self.drops += drops;
+        self.unsent += unsent;
+    }
+}
+
+/// What was forwarded at an interface, and what was not, on all lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InterfaceRow {
@@ -211,10 +240,19 @@ pub struct InterfaceRow {
     pub packets_out: u64,
     /// Bytes of these.
     pub bytes_out: u64,
+    /// What went no further. What a port has lost by itself is among that of its network without tags.
+    #[serde(flatten)]
+    pub losses: Losses,
+    /// Packets that programs have forwarded by its port and the system did not send. None of VLANs, for the port's network without tags has those of all; and where it is not known.
+    #[serde(default)]
+    pub redirect_lost: Option<u64>,
     /// Neighbours that are known to the lane that knows most. Lanes tell each other, so others know nearly as many.
     pub neighbours: usize,
     /// Neighbours that are asked for, of the lane that asks for most.
     pub asked: usize,
+    /// The system's number of its port; none of a VLAN's.
+    #[serde(skip)]
+    pub(crate) device: Option<u32>,
 }
 
 /// Translation of addresses on all lanes, since their start.
@@ -267,6 +305,9 @@ pub struct Totals {
     pub lines_refused: u64,
     /// Translation of addresses; none if nothing is translated.
     pub translated: Option<Translated>,
+    /// What went no further at all interfaces.
+    #[serde(default)]
+    pub losses: Losses,
     /// What the ports' programs forward by themselves; none where no port has such a program.
     pub fast_path: Option<FastPath>,
 }

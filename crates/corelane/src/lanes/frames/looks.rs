@@ -2,7 +2,7 @@
 
 use super::telling::Placing;
 use crate::admin::gateway::{
-    Counted, Found, InForce, InterfaceRow, Lanes, Seen, Sighted, Totals, Translated, add_row, add_totals,
+    Counted, Found, InForce, InterfaceRow, Lanes, Losses, Seen, Sighted, Totals, Translated, add_row, add_totals,
 };
 use corelane_rules::{Count, Facts, RuleId};
 use corelane_stack::{Look, Policy, Route, View};
@@ -165,16 +165,26 @@ fn found(view: &View<'_>, interface: usize, hop: IpAddr) -> Found {
     (interface, hop, known)
 }
 
+/// What a lane counts at an interface, as it is told.
+fn losses_of(losses: &corelane_stack::Losses) -> Losses {
+    let corelane_stack::Losses { refused, errors, not_ours, drops, unsent, .. } = *losses;
+    Losses { refused, errors, not_ours, drops, unsent }
+}
+
 /// What one lane shows of its interfaces and bounds.
 fn seen_of(view: &View<'_>) -> Seen {
-    let rows = view.traffic().iter().zip(view.neighbours()).map(|(traffic, (neighbours, asked))| InterfaceRow {
+    let each = view.traffic().iter().zip(view.losses()).zip(view.neighbours()).zip(view.devices());
+    let rows = each.map(|(((traffic, losses), (neighbours, asked)), device)| InterfaceRow {
         name: String::new(),
         packets_in: traffic.packets_in,
         bytes_in: traffic.bytes_in,
         packets_out: traffic.packets_out,
         bytes_out: traffic.bytes_out,
+        losses: losses_of(losses),
+        redirect_lost: None,
         neighbours,
         asked,
+        device,
     });
     let translated = view.nat().zip(view.nat_in_use()).map(|(counts, (sessions, ports))| Translated {
         packets: counts.translated,

@@ -106,7 +106,11 @@ impl Lanes for Double {
     }
 
     fn totals(&self) -> Result<Seen, String> {
-        let row = |packets_in| InterfaceRow { packets_in, ..InterfaceRow::default() };
+        let row = |number: u64| {
+            let losses = Losses { refused: number, errors: 20, not_ours: 30, drops: 40 * number, unsent: 50 };
+            let device = (number == 2).then_some(7);
+            InterfaceRow { packets_in: number, losses, device, ..InterfaceRow::default() }
+        };
         let lanes = self.lanes.borrow().len();
         Ok((vec![row(1), row(2)], Totals { lanes, ..Totals::default() }))
     }
@@ -382,9 +386,11 @@ impl Beside for Program {
 
     fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) -> Passed {
         self.1.fetch_add(1, Ordering::Relaxed);
-        let forwarded = 10 * (interface as u64 + 1);
+        let (forwarded, denied) = (10 * (interface as u64 + 1), 100);
         row.packets_in += forwarded;
-        Passed { forwarded, denied: 1 }
+        row.losses.refused += denied;
+        row.redirect_lost = row.device.map(u64::from);
+        Passed { forwarded, denied }
     }
 
     fn state(&self, Passed { forwarded, denied }: Passed) -> FastPath {
@@ -416,11 +422,15 @@ fn another_source_counts_as_well() {
     change(&gateway, &["zero"]).unwrap();
     assert_eq!(*shared.lock().unwrap(), (0, 2));
     let page: Page<InterfaceRow> = ask(&gateway, &Request::Interfaces { from: 0 }).unwrap();
-    let rows: Vec<u64> = page.rows.into_iter().map(|row| row.packets_in).collect();
-    assert_eq!(rows, [11, 22], "lanes and programs together");
+    let rows: Vec<_> = page.rows.into_iter().map(|row| (row.packets_in, row.losses.refused, row.redirect_lost)).collect();
+    assert_eq!(rows, [(11, 101, None), (22, 102, Some(7))], "lanes and programs together");
     let totals: Totals = ask(&gateway, &Request::Totals {}).unwrap();
-    assert_eq!(totals.fast_path, Some(FastPath { is_on: true, lost: Some(3), forwarded: 30, denied: 2, ..FastPath::default() }));
+    assert_eq!(
+        totals.fast_path,
+        Some(FastPath { is_on: true, lost: Some(3), forwarded: 30, denied: 200, ..FastPath::default() })
+    );
     assert_eq!(read.load(Ordering::Relaxed), 4, "each interface is read once for each answer");
+    assert_eq!(totals.losses.refused, 203);
 }
 
 #[test]
@@ -470,6 +480,7 @@ fn what_there_is_is_told() {
     let page: Page<InterfaceRow> = ask(&gateway, &Request::Interfaces { from: 0 }).unwrap();
     let rows: Vec<(String, u64)> = page.rows.into_iter().map(|row| (row.name, row.packets_in)).collect();
     assert_eq!(rows, [("vlan10".to_owned(), 1), ("vlan20".to_owned(), 2)]);
+    assert_eq!(totals.losses, Losses { refused: 3, errors: 40, not_ours: 60, drops: 120, unsent: 100 });
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! Packets meet rules: what these see of one, and what comes of what they say.
+//! Packets meet rules: what these see of one that comes or goes on, and of one that the stack itself sends.
 
-use crate::icmp::errors::Wrong;
-use crate::packet::{Ip, Packet};
+use crate::packet::{HEADER_BYTES_V6, Ip, Packet};
 use crate::routes::Routes;
 use crate::settings::Settings;
-use corelane_rules::{Decision, Direction, Facts, Family, Interface, Part, Records, Reject, RuleId, RuleSet, Transport};
+use corelane_rules::{Decision, Direction, Facts, Family, Interface, Part, Records, RuleId, RuleSet, Transport};
 use corelane_seam::{Level, Record};
-use corelane_wire::packet::IpProtocol;
+use corelane_wire::packet::{IpProtocol, ipv4};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Where the flags of TCP stand in its header.
@@ -23,12 +23,18 @@ pub(crate) struct Judging {
     names: Vec<Box<str>>,
 }
 
-/// What the sender of a packet hears that goes no further.
+/// A packet that the stack itself is about to send, whole: it is cut afterwards, if at all.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
-    Nothing,
-    Error(Wrong),
-    Reset,
+pub(crate) struct OwnPacket<'a> {
+    /// The interface that it leaves by.
+    pub interface: usize,
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub protocol: IpProtocol,
+    /// The first bytes behind the network's header, with all of the transport's.
+    pub head: &'a [u8],
+    /// How many there are in all.
+    pub length: usize,
 }
 
 impl Judging {
@@ -73,7 +79,7 @@ impl Judging {
     }
 
     /// What rules see of a packet that has come in; none if there are none.
-    pub(super) fn facts(&self, routes: &Routes, packet: &Packet, ip: &Ip) -> Option<Facts> {
+    pub fn facts(&self, routes: &Routes, packet: &Packet, ip: &Ip) -> Option<Facts> {
         let rules = self.rules.as_ref()?;
         let mut facts = facts(packet, ip);
         if rules.asks_for_ours() {
@@ -84,28 +90,20 @@ impl Judging {
     }
 
     /// Judges a packet.
-    ///
-    /// # Errors
-    /// It goes no further; its sender is to hear that.
-    pub(super) fn judge(&mut self, now: u64, facts: &Facts) -> Result<(), Answer> {
-        let Some(rules) = &self.rules else { return Ok(()) };
-        match rules.judge(facts, now, &mut self.records).decision {
-            Decision::Allow => Ok(()),
-            Decision::Deny => Err(Answer::Nothing),
-            Decision::Reject(reject) => Err(answer(reject, facts)),
-        }
+    pub fn judge(&mut self, now: u64, facts: &Facts) -> Decision {
+        let Some(rules) = &self.rules else { return Decision::Allow };
+        rules.judge(facts, now, &mut self.records).decision
     }
-}
 
-/// What a sender hears, where that is of the packet's kind, and a code of its family.
-fn answer(reject: Reject, facts: &Facts) -> Answer {
-    const CODE_MAX: u8 = 15;
-    const CODE_MAX_V6: u8 = 8;
-    match (reject, facts.family) {
-        (Reject::Unreachable(code), Family::V4) if code <= CODE_MAX => Answer::Error(Wrong::Refused { code }),
-        (Reject::Unreachable6(code), Family::V6) if code <= CODE_MAX_V6 => Answer::Error(Wrong::Refused { code }),
-        (Reject::Reset, _) if matches!(facts.transport, Transport::Tcp(..)) && facts.part == Part::Whole => Answer::Reset,
-        _ => Answer::Nothing,
+    /// Whether rules let one of our own packets leave. Whatever they say of one that they do not, nobody is told: that would be the next of our packets.
+    pub fn lets_out(&mut self, now: u64, routes: &Routes, own: &OwnPacket<'_>) -> bool {
+        let Some(rules) = &self.rules else { return true };
+        let mut facts = own_facts(own);
+        if rules.asks_for_ours() {
+            facts.source_is_ours = routes.is_own(own.source);
+            facts.destination_is_ours = routes.is_own(own.destination);
+        }
+        self.judge(now, &facts) == Decision::Allow
     }
 }
 
@@ -124,37 +122,60 @@ fn facts(packet: &Packet, ip: &Ip) -> Facts {
         direction: Direction::In,
         receive: interface(packet.interface),
         transmit: Interface::NONE,
-        family: if ip.source.is_ipv4() { Family::V4 } else { Family::V6 },
+        family: family(ip.source),
         source: ip.source.into(),
         destination: ip.destination.into(),
         source_is_ours: false,
         destination_is_ours: false,
         protocol: protocol.0,
-        transport: transport.and_then(|bytes| transport_of(bytes, &Ip { protocol, ..*ip })).unwrap_or_default(),
+        transport: transport.and_then(|bytes| transport_of(bytes, protocol, family(ip.source))).unwrap_or_default(),
         part,
-        // A packet's header has no room for more.
-        length: (ip.head + ip.length).min(u16::MAX.into()) as u16,
+        length: length(ip.head + ip.length),
     }
 }
 
+/// What is seen of a packet of our own, but for whose its addresses are: it has been received by no interface.
+fn own_facts(own: &OwnPacket<'_>) -> Facts {
+    let OwnPacket { interface: leaves_by, source, destination, protocol, head, length: bytes } = *own;
+    let family = family(source);
+    let header = if family == Family::V4 { ipv4::Header::BYTES } else { HEADER_BYTES_V6 };
+    Facts {
+        direction: Direction::Out,
+        transmit: interface(leaves_by),
+        protocol: protocol.0,
+        transport: transport_of(head, protocol, family).unwrap_or_default(),
+        length: length(header + bytes),
+        ..Facts::between(source, destination)
+    }
+}
+
+fn family(source: IpAddr) -> Family {
+    if source.is_ipv4() { Family::V4 } else { Family::V6 }
+}
+
+/// Bytes as a packet's header has them, which has no room for more.
+fn length(bytes: usize) -> u16 {
+    bytes.min(u16::MAX.into()) as u16
+}
+
 /// What a header of the transport says; none if it is cut short, or of a kind that rules do not ask for.
-fn transport_of(bytes: &[u8], ip: &Ip) -> Option<Transport> {
+fn transport_of(bytes: &[u8], protocol: IpProtocol, family: Family) -> Option<Transport> {
     let ports = || Some((bytes.first_chunk()?, bytes.get(PORT_BYTES..)?.first_chunk()?));
     let ports = || ports().map(|(source, destination)| (u16::from_be_bytes(*source), u16::from_be_bytes(*destination)));
-    match ip.protocol {
+    match protocol {
         IpProtocol::TCP => {
             let (source, destination) = ports()?;
             Some(Transport::Tcp(source, destination, *bytes.get(TCP_FLAGS_AT)?))
         }
         IpProtocol::UDP => ports().map(|(source, destination)| Transport::Ports(source, destination)),
-        IpProtocol::ICMP if ip.source.is_ipv4() => bytes.first().copied().map(Transport::Icmp),
-        IpProtocol::ICMPV6 if ip.source.is_ipv6() => bytes.first().copied().map(Transport::Icmp),
+        IpProtocol::ICMP if family == Family::V4 => bytes.first().copied().map(Transport::Icmp),
+        IpProtocol::ICMPV6 if family == Family::V6 => bytes.first().copied().map(Transport::Icmp),
         _ => None,
     }
 }
 
 /// An interface of the stack's, as rules know it.
-pub(super) const fn interface(number: usize) -> Interface {
+pub(crate) const fn interface(number: usize) -> Interface {
     // There are fewer (`INTERFACES_MAX`).
     Interface(number as u16 + 1)
 }
