@@ -374,10 +374,27 @@ print(asked("b", datagram(stations["b"][2], stations["a"][2], (7, 9), b"on"), "a
     ends(server);
 }
 
+/// Has the kernel asked for its own address at a port, which it hears when nobody else has the port's packets.
+const KERNEL: &str = r#"
+import socket
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x806))
+wire.bind(("vb1", 0))
+wire.settimeout(10)
+own = wire.getsockname()[4]
+ours, theirs = socket.inet_aton("10.99.0.9"), socket.inet_aton("10.99.0.1")
+wire.send(b"\xff" * 6 + own + bytes.fromhex("08060001080006040001") + own + ours + bytes(6) + theirs)
+while True:
+    frame = wire.recv(100)
+    if frame[20:22] == b"\0\2" and frame[28:32] == theirs:
+        break
+"#;
+
 fn what_is_left_when_it_is_killed_or_loses_a_port(driver: Driver) {
     let test = "gateway::what_is_left_when_it_is_killed_or_loses_a_port";
     let folder = Scratch::new();
-    let Some(mut server) = start(driver, test, &folder, "", &["--metrics", "127.0.0.1:0"]) else { return };
+    let wires = format!("{WIRES} && echo 1 > /proc/sys/net/ipv4/conf/va1/forwarding");
+    let own = Own { wires: &wires, arguments: &["--lanes", "1"], ..Own::default() };
+    let Some(mut server) = start_own(driver, test, &folder, &own) else { return };
     let traffic = Traffic::begin(&server, &folder);
     run(&server, "ip link delete va2");
     until("it is said", || server.words().contains("[CL-0026] interface va2 is gone"));
@@ -389,7 +406,11 @@ fn what_is_left_when_it_is_killed_or_loses_a_port(driver: Driver) {
     assert!(String::from_utf8(left(keeper.id())).unwrap().starts_with("1\n"), "the port that is there has its program");
     server.signal(Signal::SIGKILL);
     server.ended();
-    until("nothing stays attached, and the kernel forwards nothing, as before", || left(keeper.id()) == b"0\n0\n0\n");
+    until("nothing stays attached, and the kernel forwards by the one port alone, as before", || {
+        left(keeper.id()) == b"0\n0\n1\n"
+    });
+    let kernel = in_network_of(keeper.id(), || output(Command::new("python3").args(["-c", KERNEL])));
+    assert!(kernel.status.success(), "the kernel hears again what comes by the port: {kernel:?}");
     keeper.kill().unwrap();
     keeper.wait().unwrap();
 }

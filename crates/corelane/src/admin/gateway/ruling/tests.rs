@@ -386,11 +386,11 @@ impl Beside for Program {
 
     fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) -> Passed {
         self.1.fetch_add(1, Ordering::Relaxed);
-        let forwarded = 10 * (interface as u64 + 1);
+        let (forwarded, denied) = (10 * (interface as u64 + 1), 100);
         row.packets_in += forwarded;
-        row.losses.refused += 100;
+        row.losses.refused += denied;
         row.redirect_lost = row.device.map(u64::from);
-        Passed { forwarded, denied: 1 }
+        Passed { forwarded, denied }
     }
 
     fn state(&self, Passed { forwarded, denied }: Passed) -> FastPath {
@@ -425,9 +425,12 @@ fn another_source_counts_as_well() {
     let rows: Vec<_> = page.rows.into_iter().map(|row| (row.packets_in, row.losses.refused, row.redirect_lost)).collect();
     assert_eq!(rows, [(11, 101, None), (22, 102, Some(7))], "lanes and programs together");
     let totals: Totals = ask(&gateway, &Request::Totals {}).unwrap();
-    assert_eq!(totals.fast_path, Some(FastPath { is_on: true, lost: Some(3), forwarded: 30, denied: 2, ..FastPath::default() }));
-    assert_eq!(totals.losses.refused, 203);
+    assert_eq!(
+        totals.fast_path,
+        Some(FastPath { is_on: true, lost: Some(3), forwarded: 30, denied: 200, ..FastPath::default() })
+    );
     assert_eq!(read.load(Ordering::Relaxed), 4, "each interface is read once for each answer");
+    assert_eq!(totals.losses.refused, 203);
 }
 
 #[test]
