@@ -46,17 +46,17 @@
 //! Over a network a line may come in pieces. This is printed:
 //!
 //! ```text
-//! seed 1: client 2 heard "2\n2\n4\n2\n" where "4\n6\n" was due
-//! it takes client 2 alone and these faults in 1,000 opportunities: short_read 75
+//! seed 1: client 1 heard "2\n2\n4\n2\n" where "4\n6\n" was due
+//! it takes client 1 alone and these faults in 1,000 opportunities: short_read 75
 //! before it, at 1000320061 ns and after 13 turns:
-//!     1000243924 lane 1 sent 1/0:0.0
-//!     1000243924 lane 1 received 1/0:0.0
-//!     1000243924 lane 1 pushes 1/0:0.0
-//!     1000243924 lane 1 pushes 1/0:0.0
-//!     1000243924 lane 1 turns
-//!     1000245423 lane 1 sent 1/0:0.0
-//!     1000245423 lane 1 turns
-//!     1000245976 lane 1 sleeps
+//!     1000243924 lane 0 sent 1/0:0.0
+//!     1000243924 lane 0 received 1/0:0.0
+//!     1000243924 lane 0 pushes 1/0:0.0
+//!     1000243924 lane 0 pushes 1/0:0.0
+//!     1000243924 lane 0 turns
+//!     1000245423 lane 0 sent 1/0:0.0
+//!     1000245423 lane 0 turns
+//!     1000245976 lane 0 sleeps
 //!     1000320061 stream 4.0 gets 2
 //!     1000320061 stream 4.0 gets 4
 //!     1000320061 stream 4.0 gets 2
