@@ -439,7 +439,7 @@ fn who_is_not_there_is_said_in_a_line() {
 fn what_cannot_be_met_is_refused() {
     let clt = ["udp-clt", "-l", "127.0.0.1", "-r", "127.0.0.1", "-p", "9", "-n", "1", "-s"];
     let cases: &[(&[&str], &str)] = &[
-        (&["nonsense", "-x"], "use one of echotest, httperf, rpctest, udp-clt"),
+        (&["nonsense", "-x"], "use one of echotest, httperf, iapp-clt, iapp-udp-clt, rpctest, udp-clt"),
         (&[&clt[..], &["0"]].concat(), "from 1 to 65507"),
         (&[&clt[..], &["1", "--duration", "1s"]].concat(), "-n 0"),
         (&["echotest", "-l", "0", "127.0.0.1"], "size"),
