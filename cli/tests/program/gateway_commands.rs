@@ -60,7 +60,10 @@ fn a_gateway_is_shown_and_changed_by_command(driver: Driver) {
 
 fn metrics_tell_it(server: &Server, sent: u64) {
     let address = server.urls.last().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
-    let text = in_network_of(server.pid(), || get(address, "/metrics"));
+    let read = || in_network_of(server.pid(), || get(address, "/metrics"));
+    // Lanes that are too busy to answer at once are left out of an answer.
+    until("the lanes have answered", || read().contains("corelane_gateway_rules 3"));
+    let text = read();
     for line in [
         &format!("corelane_gateway_rule_packets_total{{rule=\"100\",comment=\"\"}} {sent}"),
         "corelane_gateway_interface_packets_total{interface=\"outside\",direction=\"in\"} 0",
