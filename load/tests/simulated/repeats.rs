@@ -29,7 +29,9 @@ fn every_fault_happens_somewhere() {
         all.add(&streams::run(seed, Faults::all(seed), |plan| plan).0.faults);
         all.add(&datagrams::run(seed, Faults::all(seed)).faults);
     }
-    let used = FaultKind::ALL.into_iter().filter(|kind| !kind.name().contains("file"));
+    // Nothing is closed here while the system still reads what was sent.
+    let is_elsewhere = |kind: &FaultKind| kind.name().contains("file") || *kind == FaultKind::NeverRelease;
+    let used = FaultKind::ALL.into_iter().filter(|kind| !is_elsewhere(kind));
     let never: Vec<FaultKind> = used.filter(|&kind| all.of(kind) == 0).collect();
     assert!(never.is_empty(), "{never:?} never happened");
 }
