@@ -46,11 +46,11 @@ const CELLS: [Cell; 6] = [
 /// From this size on a piece is bulk, and judged. Of smaller ones the turn of the lane for each weighs, since a piece is a send: they are shown.
 const JUDGED_BYTES: usize = 64 << 10;
 
-/// Whose cost is judged by whose.
+/// The pairs of senders of which the first is judged by the second.
 const BARS: [(Sender, Sender); 3] =
     [(Sender::Memory, Sender::Loop), (Sender::Memory, Sender::Iperf), (Sender::File, Sender::Iperf)];
 
-/// What to measure.
+/// The cells to be measured.
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]

@@ -21,7 +21,7 @@ use crate::tables::{self, number};
 /// The name of the cell.
 pub const NAME: &str = "bulk-beside";
 
-/// What 99 of 100 small requests may take beside bulk, as a multiple of what they take without.
+/// The most time that 99 of 100 small requests may take beside bulk, as a multiple of the time without.
 const BAR: Limit = Limit::AtMost(2.0);
 
 /// Bytes of a piece that is pushed meanwhile.
@@ -30,7 +30,7 @@ const PIECE: usize = 64 << 10;
 /// Small requests a second.
 const RATE: &str = "500";
 
-/// What goes on beside the requests.
+/// The load that goes on beside the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Company {
     /// Nothing.
@@ -45,12 +45,12 @@ impl fmt::Display for Company {
     }
 }
 
-/// What small requests took.
+/// The time that small requests took.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     p50_us: f64,
     p99_us: f64,
-    /// What was pushed meanwhile, in 10^9 bits a second.
+    /// The rate of what was pushed meanwhile, in 10^9 bits a second.
     gigabits_per_s: f64,
 }
 
@@ -103,7 +103,7 @@ pub fn judge(rounds: &Rounds<Company, Sample>) -> Option<Verdict> {
     rounds.judge(Company::Push, Company::None, "latency at 99 %", |sample| sample.p99_us, BAR)
 }
 
-/// What both showed.
+/// The figures of both.
 pub fn table(rounds: &Rounds<Company, Sample>) -> String {
     tables::of_rounds(rounds, "requests", |_, who| {
         let median = |of: fn(&Sample) -> f64, digits| number(rounds.median(who, of), digits);

@@ -73,7 +73,7 @@ impl Road {
         }
     }
 
-    /// What the report says of it.
+    /// The report of it.
     pub fn words(&self) -> String {
         let way = if matches!(self, Self::Wire(_)) { "a veth pair" } else { "loopback" };
         format!("senders on CPU {SERVER_CPU}, receivers on CPU {GENERATOR_CPU}, over {way}")

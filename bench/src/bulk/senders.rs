@@ -30,7 +30,7 @@ const FILE_BYTES: usize = 16 << 20;
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// Who sends.
+/// The sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// `push`, from the lane's memory.
@@ -57,7 +57,7 @@ impl fmt::Display for Sender {
     }
 }
 
-/// What one window showed.
+/// The figures of one window.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// Processor time of the sender, with what the kernel's own thread of its CPU did meanwhile, in seconds.
@@ -167,7 +167,7 @@ fn sample(report: &Report, with_kernel: f64) -> Result<Sample> {
     Ok(Sample { cpu_s_per_gib: cost * with_kernel, gigabits_per_s: flow.gigabits_per_second, sender_load: load })
 }
 
-/// What iperf3 says at its end.
+/// The report of iperf3 at its end.
 #[derive(Deserialize)]
 struct Told {
     end: End,

@@ -4,7 +4,7 @@ use crate::frames::{arp, discovery, ethernet, written};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::{Arena, Completion, Driver, FrameMemory, LearntWay, Offload, Port, Tuning, Wait};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, World};
-use corelane_stack::{Losses, Settings, Stack, Tags};
+use corelane_stack::{Drop, Losses, Settings, Stack, Tags};
 use corelane_wire::packet::arp::{self as wire_arp, Operation};
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
@@ -189,6 +189,15 @@ impl Gateway {
     pub fn ask(&mut self, port: usize, tags: Tags, frame: &[u8]) -> Vec<Came> {
         self.send(port, tags, frame);
         self.hear()
+    }
+
+    /// Has a host send a frame of which nothing may come. It is dropped for this reason, once.
+    pub fn loses(&mut self, at: (usize, Tags), frame: &[u8], why: Drop, what: &str) {
+        let (of, all) = (self.stack.counts().of(why), self.stack.counts().dropped());
+        let came = self.ask(at.0, at.1, frame);
+        assert!(came.is_empty(), "{what}: {came:?}");
+        let counts = self.stack.counts();
+        assert_eq!((counts.of(why) - of, counts.dropped() - all), (1, 1), "{what}");
     }
 
     /// The answer of a host to who asks for it; none for another frame. Who asks for nobody gets an empty one, which is lost.

@@ -170,27 +170,18 @@ fn an_answer_goes_to_the_client_without_asking_for_him() {
     assert_eq!(gateway.stack.counts().dropped(), 0);
 }
 
-/// Sends a frame, of which nothing may come; for what reason it is dropped, and how often.
-fn lost(gateway: &mut Gateway, at: (usize, Tags), frame: &[u8], why: Drop, what: &str) {
-    let (of, all) = (gateway.stack.counts().of(why), gateway.stack.counts().dropped());
-    let came = gateway.ask(at.0, at.1, frame);
-    assert!(came.is_empty(), "{what}: {came:?}");
-    let counts = gateway.stack.counts();
-    assert_eq!((counts.of(why) - of, counts.dropped() - all), (1, 1), "{what}");
-}
-
 #[test]
 fn nothing_is_relayed_where_the_settings_do_not_say_so() {
     let mut gateway = open(&three());
     let frame = asked(&request(), &[DISCOVER]);
-    lost(&mut gateway, OTHERS, &frame, Drop::NotOurs, "another VLAN");
-    lost(&mut gateway, SERVERS, &frame, Drop::NotOurs, "another port");
-    lost(&mut gateway, (0, Tags::None), &frame, Drop::NotOurs, "without tags");
+    gateway.loses(OTHERS, &frame, Drop::NotOurs, "another VLAN");
+    gateway.loses(SERVERS, &frame, Drop::NotOurs, "another port");
+    gateway.loses((0, Tags::None), &frame, Drop::NotOurs, "without tags");
     let others =
         udp_in(Mac::BROADCAST, (Ipv4Addr::UNSPECIFIED, 68).into(), (Ipv4Addr::BROADCAST, 69).into(), &[1; 300], 65_528, 1);
-    lost(&mut gateway, CLIENTS, &others[0], Drop::NotOurs, "another port of UDP");
+    gateway.loses(CLIENTS, &others[0], Drop::NotOurs, "another port of UDP");
     let of_network = said(Mac::BROADCAST, [10, 0, 0, 50].into(), [10, 0, 0, 255].into(), &message(&request(), &[DISCOVER]));
-    lost(&mut gateway, CLIENTS, &of_network, Drop::NotOurs, "of a network");
+    gateway.loses(CLIENTS, &of_network, Drop::NotOurs, "of a network");
     // There we have a socket like anybody, and none is open.
     let came =
         gateway.ask(OTHERS.0, OTHERS.1, &said(gateway.mac(0), [10, 1, 0, 9].into(), OTHER, &message(&request(), &[DISCOVER])));
@@ -208,39 +199,33 @@ fn nothing_is_relayed_where_the_settings_do_not_say_so() {
 fn what_a_client_may_not_say_goes_no_further() {
     let mut gateway = open(&three());
     for hops in [16, 17, 255] {
-        lost(&mut gateway, CLIENTS, &asked(&Header { hops, ..request() }, &[DISCOVER]), Drop::Relay, "a loop");
+        gateway.loses(CLIENTS, &asked(&Header { hops, ..request() }, &[DISCOVER]), Drop::Relay, "a loop");
     }
     for relay in [OWN, OTHER, [10, 9, 9, 9].into()] {
-        lost(&mut gateway, CLIENTS, &asked(&Header { relay, ..request() }, &[DISCOVER]), Drop::Relay, "a relay's address");
+        gateway.loses(CLIENTS, &asked(&Header { relay, ..request() }, &[DISCOVER]), Drop::Relay, "a relay's address");
     }
-    lost(&mut gateway, CLIENTS, &asked(&request(), &[DISCOVER, OURS]), Drop::Relay, "a relay's option");
-    lost(&mut gateway, CLIENTS, &asked(&reply(), &[DISCOVER]), Drop::Relay, "an answer to all of the link");
+    gateway.loses(CLIENTS, &asked(&request(), &[DISCOVER, OURS]), Drop::Relay, "a relay's option");
+    gateway.loses(CLIENTS, &asked(&reply(), &[DISCOVER]), Drop::Relay, "an answer to all of the link");
     let whole = message(&request(), &[DISCOVER, LIST]);
     for length in [0, 1, 239, 240, 247] {
         let frame = said(Mac::BROADCAST, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, &whole[..length]);
-        lost(&mut gateway, CLIENTS, &frame, Drop::Malformed, "cut short");
+        gateway.loses(CLIENTS, &frame, Drop::Malformed, "cut short");
     }
     let mut long = message(&request(), &[DISCOVER]);
     long.resize(1473, 0);
     let frame = said(Mac::BROADCAST, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, &long);
-    lost(&mut gateway, CLIENTS, &frame, Drop::Relay, "too long");
+    gateway.loses(CLIENTS, &frame, Drop::Relay, "too long");
     for source in [Ipv4Addr::BROADCAST, OWN, OTHER, [127, 0, 0, 1].into(), [224, 0, 0, 1].into()] {
-        lost(
-            &mut gateway,
-            CLIENTS,
-            &said(Mac::BROADCAST, source, Ipv4Addr::BROADCAST, &whole),
-            Drop::NotOurs,
-            "nobody's address",
-        );
+        gateway.loses(CLIENTS, &said(Mac::BROADCAST, source, Ipv4Addr::BROADCAST, &whole), Drop::NotOurs, "nobody's address");
     }
     let mut wrong = asked(&request(), &[DISCOVER]);
     wrong[300] ^= 1;
-    lost(&mut gateway, CLIENTS, &wrong, Drop::Checksum, "damaged");
+    gateway.loses(CLIENTS, &wrong, Drop::Checksum, "damaged");
     let parts = udp_in(Mac::BROADCAST, (Ipv4Addr::UNSPECIFIED, 68).into(), (Ipv4Addr::BROADCAST, 67).into(), &whole, 256, 1);
-    parts.iter().for_each(|part| lost(&mut gateway, CLIENTS, part, Drop::NotOurs, "a fragment"));
+    parts.iter().for_each(|part| gateway.loses(CLIENTS, part, Drop::NotOurs, "a fragment"));
     // Our address there is asked from elsewhere.
     let frame = said(gateway.mac(0), [10, 1, 0, 9].into(), OWN, &whole);
-    lost(&mut gateway, OTHERS, &frame, Drop::Relay, "another link");
+    gateway.loses(OTHERS, &frame, Drop::Relay, "another link");
     assert_eq!(gateway.stack.counts().relay_requests, 0);
     long.truncate(1472);
     let frame = said(Mac::BROADCAST, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, &long);
@@ -268,7 +253,7 @@ fn what_is_no_answer_of_a_server_goes_no_further() {
     let mut refused = |at: (usize, Tags), server: Ipv4Addr, header: &Header, options: &[Choice<'_>], why, what: &str| {
         let frame = said(to, server, OWN, &message(header, options));
         let frame = if at.0 == 0 { [&gateway.mac(0).0, &frame[6..]].concat() } else { frame };
-        lost(&mut gateway, at, &frame, why, what);
+        gateway.loses(at, &frame, why, what);
     };
     refused(SERVERS, [10, 3, 0, 8].into(), &reply(), &[DISCOVER], Drop::Relay, "no server");
     refused(CLIENTS, NEAR, &reply(), &[DISCOVER], Drop::ReversePath, "a client in a server's name");

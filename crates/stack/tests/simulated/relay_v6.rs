@@ -132,7 +132,7 @@ fn relays_may_stand_in_a_row() {
         }
         for hops in [8, 9, 255] {
             let message = relayed(&forward(hops, "::", "fe80::5"), &[within(SOLICIT)]);
-            lost(&mut gateway, CLIENTS, &said(STATIONS, source, GROUP, &message), Drop::Relay, "a loop");
+            gateway.loses(CLIENTS, &said(STATIONS, source, GROUP, &message), Drop::Relay, "a loop");
         }
         // And back, to the port of relays.
         let inner = relayed(&reply("::", "fe80::5"), &[within(ADVERTISE)]);
@@ -166,36 +166,27 @@ fn what_an_answer_carries_goes_to_the_client() {
     assert_eq!((gateway.stack.counts().relay_replies, gateway.stack.counts().dropped()), (5, 0));
 }
 
-/// Sends a frame, of which nothing may come; for what reason it is dropped, and how often.
-fn lost(gateway: &mut Gateway, at: (usize, Tags), frame: &[u8], why: Drop, what: &str) {
-    let (of, all) = (gateway.stack.counts().of(why), gateway.stack.counts().dropped());
-    let came = gateway.ask(at.0, at.1, frame);
-    assert!(came.is_empty(), "{what}: {came:?}");
-    let counts = gateway.stack.counts();
-    assert_eq!((counts.of(why) - of, counts.dropped() - all), (1, 1), "{what}");
-}
-
 #[test]
 fn what_a_client_may_not_say_goes_no_further() {
     let mut gateway = open(&three());
     for kind in [2, 7, 10] {
-        lost(&mut gateway, CLIENTS, &asked(&[kind, 0, 0, 0]), Drop::Relay, "what servers say");
+        gateway.loses(CLIENTS, &asked(&[kind, 0, 0, 0]), Drop::Relay, "what servers say");
     }
     let answers = relayed(&reply(OWN, CLIENT), &[NAME, within(ADVERTISE)]);
-    lost(&mut gateway, CLIENTS, &asked(&answers), Drop::Relay, "what servers say to relays");
+    gateway.loses(CLIENTS, &asked(&answers), Drop::Relay, "what servers say to relays");
     let of_relay = relayed(&forward(0, "::", "fe80::5"), &[within(SOLICIT)]);
     for message in [&SOLICIT[..0], &SOLICIT[..3], &SOLICIT[..7], &SOLICIT[..11], &of_relay[..33], &of_relay[..of_relay.len() - 1]]
     {
-        lost(&mut gateway, CLIENTS, &asked(message), Drop::Malformed, "cut short");
+        gateway.loses(CLIENTS, &asked(message), Drop::Malformed, "cut short");
     }
     for source in [OWN, OTHER, "::", "::1", "ff02::1"] {
-        lost(&mut gateway, CLIENTS, &said(STATIONS, source, GROUP, SOLICIT), Drop::NotOurs, "nobody's address");
+        gateway.loses(CLIENTS, &said(STATIONS, source, GROUP, SOLICIT), Drop::NotOurs, "nobody's address");
     }
     let mut wrong = asked(SOLICIT);
     wrong[62] ^= 1;
-    lost(&mut gateway, CLIENTS, &wrong, Drop::Checksum, "damaged");
+    gateway.loses(CLIENTS, &wrong, Drop::Checksum, "damaged");
     let to = gateway.mac(0);
-    lost(&mut gateway, OTHERS, &said(to, "fd08::9", OWN, SOLICIT), Drop::Relay, "our address, from another link");
+    gateway.loses(OTHERS, &said(to, "fd08::9", OWN, SOLICIT), Drop::Relay, "our address, from another link");
     // The longest that relays in a row may make of one, and one byte more: it comes in fragments.
     let longest = |bytes: usize| [&[1, 0, 0, 0, 0, 99][..], &(bytes as u16 - 8).to_be_bytes(), &vec![7; bytes - 8]].concat();
     let most = 1452 + 8 * (34 + 8 + 64);
@@ -210,16 +201,16 @@ fn what_a_client_may_not_say_goes_no_further() {
 #[test]
 fn nothing_is_relayed_where_the_settings_do_not_say_so() {
     let mut gateway = open(&three());
-    lost(&mut gateway, OTHERS, &asked(SOLICIT), Drop::NotOurs, "another VLAN");
-    lost(&mut gateway, SERVERS, &asked(SOLICIT), Drop::NotOurs, "another port");
+    gateway.loses(OTHERS, &asked(SOLICIT), Drop::NotOurs, "another VLAN");
+    gateway.loses(SERVERS, &asked(SOLICIT), Drop::NotOurs, "another port");
     let other = udp_in(STATIONS, (v6(CLIENT), 546).into(), (v6(GROUP), 548).into(), SOLICIT, 65_528, 1).remove(0);
-    lost(&mut gateway, CLIENTS, &other, Drop::NotOurs, "another port of UDP");
-    lost(&mut gateway, CLIENTS, &said(STATIONS, CLIENT, "ff05::1:3", SOLICIT), Drop::NotOurs, "the group of servers alone");
+    gateway.loses(CLIENTS, &other, Drop::NotOurs, "another port of UDP");
+    gateway.loses(CLIENTS, &said(STATIONS, CLIENT, "ff05::1:3", SOLICIT), Drop::NotOurs, "the group of servers alone");
     // Who has servers of the other family alone hears nobody of this one.
     let mut settings = three();
     settings.interfaces[1].relay.retain(IpAddr::is_ipv4);
     let mut gateway = open(&settings);
-    lost(&mut gateway, CLIENTS, &asked(SOLICIT), Drop::NotOurs, "of IPv4 alone");
+    gateway.loses(CLIENTS, &asked(SOLICIT), Drop::NotOurs, "of IPv4 alone");
     // Where packets are forwarded it is no other.
     let mut settings = three();
     settings.interfaces.iter_mut().for_each(|one| (one.forwards, one.reverse_path) = (true, ReversePath::Strict));
@@ -234,7 +225,7 @@ fn what_is_no_answer_of_a_server_goes_no_further() {
     let mut gateway = open(&three());
     let to = [gateway.mac(0), gateway.mac(SERVERS.0)];
     let mut refused = |at: (usize, Tags), server: &str, message: &[u8], why, what: &str| {
-        lost(&mut gateway, at, &said(to[at.0], server, OWN, message), why, what);
+        gateway.loses(at, &said(to[at.0], server, OWN, message), why, what);
     };
     let good = relayed(&reply(OWN, CLIENT), &[NAME, within(ADVERTISE)]);
     refused(SERVERS, "fd03::8", &good, Drop::Relay, "no server");
