@@ -243,6 +243,18 @@ pub fn wait(signals: Option<&Signals>, ringer: &Ringer, until: Option<u64>) -> i
 mod tests {
     use super::*;
     use std::os::unix::thread::JoinHandleExt;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// While it is held no other test waits for signals: a handler passes them on to whichever waits first.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A minute from now: what has not come then never comes.
+    fn in_a_minute() -> Option<u64> {
+        Some(clock::now() + 60_000_000_000)
+    }
 
     /// Sends the calling thread a signal that it blocks.
     fn raise(signal: i32) {
@@ -252,15 +264,16 @@ mod tests {
 
     #[test]
     fn signals_and_the_bell_are_waited_for() {
+        let _alone = alone();
         std::thread::spawn(|| {
             let (signals, ringer) = (Signals::block().unwrap(), Ringer::new().unwrap());
             for signal in ALL {
                 raise(signal);
-                assert_eq!(wait(Some(&signals), &ringer, None).unwrap(), Wake::Signal(signal));
+                assert_eq!(wait(Some(&signals), &ringer, in_a_minute()).unwrap(), Wake::Signal(signal));
             }
             let other = ringer.clone();
             std::thread::spawn(move || other.ring());
-            assert_eq!(wait(Some(&signals), &ringer, None).unwrap(), Wake::Rung);
+            assert_eq!(wait(Some(&signals), &ringer, in_a_minute()).unwrap(), Wake::Rung);
             raise(libc::SIGTERM);
             assert_eq!(signals.wait().unwrap(), libc::SIGTERM);
             [SIGUSR1, libc::SIGINT].into_iter().for_each(raise);
@@ -274,6 +287,7 @@ mod tests {
     /// A thread that was there before, and blocks nothing, may be given any signal of the process.
     #[test]
     fn a_signal_that_another_thread_gets_is_told() {
+        let _alone = alone();
         let (to, from) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || from.recv());
         std::thread::spawn(move || {
@@ -281,7 +295,7 @@ mod tests {
             for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGTERM] {
                 // SAFETY: the thread is there until its channel ends, and the signal has a handler.
                 unsafe { libc::pthread_kill(other.as_pthread_t(), signal) };
-                assert_eq!(wait(Some(&signals), &ringer, None).unwrap(), Wake::Signal(signal));
+                assert_eq!(wait(Some(&signals), &ringer, in_a_minute()).unwrap(), Wake::Signal(signal));
             }
             drop(to);
             assert!(other.join().unwrap().is_err());
