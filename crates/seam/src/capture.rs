@@ -4,7 +4,7 @@
 
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
-use crate::port::{Lost, Port, PortFacts, PortState, Taken};
+use crate::port::{Lost, Port, PortFacts, PortState, Taken, Worked};
 use crate::wrapped::of_inner;
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;

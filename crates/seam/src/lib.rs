@@ -83,7 +83,7 @@ pub use operation::{
     StreamOutcome, WARM_BYTES_MAX,
 };
 pub use payer::Payer;
-pub use port::{Lost, Port, PortFacts, PortId, PortKind, PortState, Taken};
+pub use port::{Lost, Port, PortFacts, PortId, PortKind, PortState, Taken, Worked};
 pub use ports::{Attention, PortEnd, PortTable};
 pub use random::{Random, mix};
 pub use record::{Code, Level, Record};

@@ -2,7 +2,7 @@
 
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
-use crate::port::{Lost, Port, PortFacts, PortState, Taken};
+use crate::port::{Lost, Port, PortFacts, PortState, Taken, Worked};
 use crate::wrapped::of_inner;
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -20,8 +20,8 @@ pub struct PortNews {
     pub facts: PortFacts,
     /// What the interface is.
     pub state: PortState,
-    /// Nanoseconds that it worked ([`Port::worked`]).
-    pub worked: u64,
+    /// How long it worked.
+    pub worked: Worked,
 }
 
 /// Looks what was lost, soon after something came or left; and what the interface is, whenever the driver attends to it.
@@ -37,7 +37,7 @@ impl LossPort {
     /// Around `inner`; what it tells is read from the second value, on the same lane.
     pub fn new(inner: Box<dyn Port>) -> (Self, Rc<Cell<PortNews>>) {
         let (lost, facts, state) = (Lost::default(), inner.facts(), inner.state());
-        let news = Rc::new(Cell::new(PortNews { lost, facts, state, worked: 0 }));
+        let news = Rc::new(Cell::new(PortNews { lost, facts, state, worked: Worked::default() }));
         (Self { inner, news: news.clone(), look_at: None }, news)
     }
 

@@ -158,6 +158,15 @@ pub struct Taken {
     pub refused: u64,
 }
 
+/// How long a lane's thread has worked for a port, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Worked {
+    /// Looking for what has come: the kernel receives meanwhile.
+    pub looked: u64,
+    /// Sending.
+    pub sent: u64,
+}
+
 /// What a port has lost since it was opened, and nobody else counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
@@ -223,9 +232,9 @@ pub trait Port: fmt::Debug {
     /// order.
     fn released(&mut self, now: u64) -> u64;
 
-    /// Nanoseconds that this thread has received and sent for the port in calls of it, where the lane takes packets in by itself, whatever became of them; never less than it was.
-    fn worked(&self) -> u64 {
-        0
+    /// How long this thread has worked for the port in calls of it, where the lane takes packets in by itself, whatever became of them; nothing is ever less than it was.
+    fn worked(&self) -> Worked {
+        Worked::default()
     }
 
     /// What was lost; no number is ever less than it was. It may cost a system call, so it is asked for rarely.
@@ -287,7 +296,7 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).send(now, frames)
     }
 
-    fn worked(&self) -> u64 {
+    fn worked(&self) -> Worked {
         (**self).worked()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
-use crate::port::{Lost, Port, PortFacts, PortState, Taken};
+use crate::port::{Lost, Port, PortFacts, PortState, Taken, Worked};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -47,7 +47,7 @@ macro_rules! of_inner {
     (and losses) => {
         of_inner!();
 
-        fn worked(&self) -> u64 {
+        fn worked(&self) -> Worked {
             self.inner.worked()
         }
 

@@ -324,6 +324,7 @@ impl<D: Driver> Stack<D> {
 
     /// Takes what is the stack's own out of the completions from `start` on, and does what comes of it. Returns whether packets have another go at once.
     fn after(&mut self, start: usize, at_most: usize, completions: &mut Vec<Completion>) -> bool {
+        let looked = self.note_sent();
         self.own.extend(completions.extract_if(start.., |completion| gate::is_own(completion)));
         if !self.own.is_empty() {
             let now = self.below.now();
@@ -342,9 +343,9 @@ impl<D: Driver> Stack<D> {
         }
         self.look();
         let ended = self.polling.asks_for_time(self.handled).then(|| self.below.now());
-        let worked = self.gates.iter_mut().map(Gate::take_worked).sum();
-        if self.handled == 0 && worked > 0 {
-            self.polling.worked(worked);
+        // What it took to find packets is in the time that they took.
+        if self.handled == 0 && looked > 0 {
+            self.polling.worked(looked);
         }
         self.hand_over(at_most.saturating_sub(completions.len() - start + self.done.len()));
         let others_have = completions.len() > start || !self.done.is_empty();
@@ -354,6 +355,18 @@ impl<D: Driver> Stack<D> {
         self.note_to_work();
         completions.append(&mut self.done);
         goes_on
+    }
+
+    /// Has the network pay for what its ports sent: they do that before they look for more. Returns for how many nanoseconds they have looked.
+    fn note_sent(&mut self) -> u64 {
+        let (mut looked, mut sent) = (0, 0);
+        for worked in self.gates.iter_mut().map(Gate::take_worked) {
+            (looked, sent) = (looked + worked.looked, sent + worked.sent);
+        }
+        if sent > 0 {
+            self.polling.worked(sent);
+        }
+        looked
     }
 
     /// Notes what the work beside is to know at the end of the driver's part of a turn.

@@ -4,7 +4,8 @@
 
 use crate::trunk::Trunk;
 use corelane_seam::{
-    Completion, Driver, Fault, Frame, FrameOp, FrameOutcome, Handle, LossPort, Outcome, Port, PortId, PortNews, PortState, Reason,
+    Completion, Driver, Fault, Frame, FrameOp, FrameOutcome, Handle, LossPort, Outcome, Port, PortId, PortNews, PortState,
+    Reason, Worked,
 };
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -53,9 +54,8 @@ pub(crate) struct Gate {
     /// Why the port is closed, if nobody wanted that.
     fault: Option<Fault>,
     wants_close: bool,
-    /// Nanoseconds that the port's looks took, and of these what was asked for.
-    worked: u64,
-    told: u64,
+    /// How long the port had worked when it was asked last.
+    worked: Worked,
     /// Frames that its longest packet lies in.
     pieces_max: usize,
     /// Frames that came and were not handled yet.
@@ -102,8 +102,7 @@ impl Gate {
             news,
             fault: None,
             wants_close: false,
-            worked: 0,
-            told: 0,
+            worked: Worked::default(),
             // Until it is looked at first, before anything is asked of it.
             pieces_max: 1,
             incoming: VecDeque::with_capacity(FRAMES_EACH),
@@ -138,8 +137,8 @@ impl Gate {
 
     /// Takes in what can be known of the port without asking the driver.
     pub fn look(&mut self, now: u64, trunk: &mut Trunk) {
-        let PortNews { lost, facts, state, worked } = self.news.get();
-        (self.worked, self.pieces_max) = (worked, facts.pieces_max);
+        let PortNews { lost, facts, state, .. } = self.news.get();
+        self.pieces_max = facts.pieces_max;
         trunk.note_lost(lost);
         trunk.note_facts(&facts);
         trunk.note_port(state, matches!(self.state, GateState::Open(_)));
@@ -192,9 +191,11 @@ impl Gate {
         Some((frame, self.incoming.is_empty()))
     }
 
-    /// Nanoseconds that the port's looks took since this was asked last.
-    pub fn take_worked(&mut self) -> u64 {
-        self.worked - std::mem::replace(&mut self.told, self.worked)
+    /// How long the port has worked since this was asked last.
+    pub fn take_worked(&mut self) -> Worked {
+        let worked = self.news.get().worked;
+        let before = std::mem::replace(&mut self.worked, worked);
+        Worked { looked: worked.looked - before.looked, sent: worked.sent - before.sent }
     }
 
     /// Whether frames came that were not handled.

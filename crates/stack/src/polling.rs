@@ -163,12 +163,13 @@ impl Polling {
         self.left_at = Some(now);
     }
 
-    /// Work took so long, in calls of the port, in a collect that handled no packet: receiving what became no frame, and sending what was handled before.
+    /// Work took so long, in calls of the ports, before packets woke the lane or without any: receiving what became no frame, and sending what was handled before.
     pub fn worked(&mut self, nanoseconds: u64) {
         if let Controller::Timed(timed) = &mut self.controller {
             timed.charge(nanoseconds);
             self.network += nanoseconds;
-            // That much of what goes by until the next collect is not others'.
+            // That much of what goes by until packets wake the lane, or until the next collect, is not others'.
+            self.began += nanoseconds;
             self.left_at = self.left_at.map(|left_at| left_at + nanoseconds);
         }
     }
@@ -423,6 +424,21 @@ mod tests {
             assert!(now < 10_000_000, "a flood that brings no frame is held as well");
         }
         assert_eq!(polling.now().network, now);
+    }
+
+    #[test]
+    fn what_ports_send_before_packets_wake_the_lane_is_no_sleep() {
+        let mut polling = polling(&["user_frac=90"]);
+        let mut now = 0;
+        for _ in 0..1_000 {
+            polling.begin(now, Wait::Forever);
+            polling.worked(20_000);
+            polling.woke(now + 25_000);
+            assert!(!polling.end(Some(now + 30_000), 8, false, || false));
+            now += 30_000;
+        }
+        assert_eq!(polling.now().network, 1_000 * 25_000);
+        assert!(polling.is_held());
     }
 
     #[test]

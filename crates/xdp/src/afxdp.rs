@@ -49,7 +49,7 @@ use crate::words::Words;
 use corelane_os::rights::locked_bytes_max;
 use corelane_os::{clock, errno};
 use corelane_seam::{
-    FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Offload, Port, PortFacts, PortKind, PortState, Taken,
+    FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Offload, Port, PortFacts, PortKind, PortState, Taken, Worked,
 };
 use corelane_select::bpf::XdpMode;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -224,7 +224,7 @@ impl XdpQueue {
             asks_again_at: None,
             pause: AGAIN,
             polling,
-            worked: 0,
+            worked: Worked::default(),
             is_zero_copy,
             leaves_sums,
             ends_until: None,
@@ -306,7 +306,7 @@ pub struct XdpPort {
     pause: u64,
     /// None if the kernel takes packets in; and nanoseconds that looks took, and sending where the lane looks.
     polling: Option<Polling>,
-    worked: u64,
+    worked: Worked,
     is_zero_copy: bool,
     /// A sender on this machine may leave checksums out.
     leaves_sums: bool,
@@ -423,7 +423,7 @@ impl XdpPort {
             polling.look(socket.as_fd());
             may_come = std::mem::replace(&mut last, seen()) < last;
         }
-        self.worked += if begun > 0 { clock::now() - begun } else { 0 };
+        self.worked.looked += if begun > 0 { clock::now() - begun } else { 0 };
     }
 
     /// The frame that the kernel names with this address, and where in it. Nothing can be done with frames of which the kernel has others than we know, so
@@ -725,7 +725,7 @@ impl Port for XdpPort {
         let begun = self.polling.is_some().then(clock::now);
         let counts = self.put(frames);
         self.kick(now);
-        self.worked += begun.map_or(0, |begun| clock::now() - begun);
+        self.worked.sent += begun.map_or(0, |begun| clock::now() - begun);
         Ok(counts)
     }
 
@@ -750,7 +750,7 @@ impl Port for XdpPort {
         self.counts.released
     }
 
-    fn worked(&self) -> u64 {
+    fn worked(&self) -> Worked {
         self.worked
     }
 
