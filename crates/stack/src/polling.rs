@@ -148,16 +148,17 @@ impl Polling {
         }
     }
 
-    /// Packets woke the lane, at this time: until then it slept.
-    pub fn woke(&mut self, now: u64) {
+    /// Packets woke the lane, at this time: until then it slept. Returns for how long.
+    pub fn woke(&mut self, now: u64) -> u64 {
         let slept = now.saturating_sub(self.began);
         if slept < SLEEP {
-            return;
+            return 0;
         }
         self.began += slept;
         if let Controller::Timed(timed) = &mut self.controller {
             timed.others_took(slept, false);
         }
+        slept
     }
 
     /// So many packets were handled before the driver below was asked for more; the time if it was asked for. What comes from now on is not theirs.
