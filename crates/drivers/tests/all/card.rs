@@ -6,7 +6,7 @@
 //!     \-- in the rig's namespace, at the card's other end: reads slowly, and looks at each byte
 //! ```
 //!
-//! `cargo xtask rig guest -- true` has to be run once, which fetches a kernel. So many bytes take some minutes:
+//! `cargo xtask rig guest -- true` has to be run once, which fetches a kernel. A GB by each driver:
 //!
 //! ```text
 //! CORELANE_CARD_BYTES=1000000000 cargo test --package corelane-drivers --test all card:: -- --nocapture
@@ -18,12 +18,13 @@ use corelane_os::testing::{network, skip, wait_for};
 use corelane_seam::{Address, Arena, Chain, Driver, Listen, SendCounters, StreamOptions, Tuning, Wait};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketType, sockopt};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Lines, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// Names the card in a guest.
@@ -40,8 +41,8 @@ const KERNEL: &str = "6.18";
 const WINDOW: u32 = 32 << 10;
 /// What the sender's system takes of it at once.
 const QUEUE: u32 = 200 << 10;
-/// How long the reader waits for a byte.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the other end waits for a byte, or for a word.
+const PATIENCE: Duration = Duration::from_secs(100);
 /// What the sender says in front of where it can be reached, and when it is to be read.
 const LISTENS: &str = "card: listens at ";
 const READ: &str = "card: to be read";
@@ -81,7 +82,7 @@ fn program() -> Option<PathBuf> {
 /// A guest with the sender.
 struct Guest {
     rig: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Receiver<String>,
     faults: Vec<String>,
 }
 
@@ -102,7 +103,10 @@ impl Guest {
         let alone = network::alone();
         let mut rig = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(alone);
-        let lines = BufReader::new(rig.stdout.take().unwrap()).lines();
+        let (tell, lines) = channel();
+        let said = BufReader::new(rig.stdout.take().unwrap());
+        // It ends with the guest, or with whom it tells.
+        std::thread::spawn(move || said.lines().all(|line| tell.send(line.unwrap()).is_ok()));
         let mut words = BufReader::new(rig.stderr.take().unwrap());
         let guest = Self { rig, lines, faults: Vec::new() };
         // NEAR: nsenter --net=$NEAR COMMAND (/proc/NUMBER/fd/NUMBER)
@@ -121,8 +125,12 @@ impl Guest {
     fn read_all(mut self) {
         let mut cases = CASES.iter().map(|(_, is_right)| *is_right);
         let mut peer = None;
-        while let Some(line) = self.lines.next() {
-            let line = line.unwrap();
+        loop {
+            let line = match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("the guest says nothing any more; what it has said is above"),
+            };
             println!("{line}");
             // The harness has begun the first line.
             if let Some((_, address)) = line.split_once(LISTENS) {
