@@ -134,7 +134,7 @@ fn run_fast(workspace: &Workspace) -> ExitCode {
     let share = Share::new(fast::SECONDS);
     let cargo = |arguments: &[&str]| run_cargo(workspace, arguments, UNTOLD, &share);
     let verdict = fast::check(workspace, cargo, &share).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
-    print(&Section { name: "touched", seconds: 60, work: Work::Build }, &verdict, start.elapsed(), share.spent());
+    print(&Section { name: "touched", seconds: 60, work: Work::Build }, &verdict, start.elapsed(), &share);
     sum.add(verdict.tally);
     finish(&sum)
 }
@@ -157,7 +157,7 @@ fn row(
         let start = Instant::now();
         share = share.and(section.seconds);
         let verdict = verdict(section, workspace, &share, built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
-        print(section, &verdict, start.elapsed(), share.spent());
+        print(section, &verdict, start.elapsed(), &share);
         sum.add(verdict.tally);
     }
     share
@@ -280,13 +280,14 @@ fn build(workspace: &Workspace, share: &Share, built: &mut Option<Arc<Artifacts>
     Ok(Verdict::one(homeless.is_empty(), homeless.into_iter().map(remedy).collect()))
 }
 
-fn print(section: &Section, verdict: &Verdict, took: Duration, spent: Duration) {
+fn print(section: &Section, verdict: &Verdict, took: Duration, used: &Share) {
     let Verdict { tally, output, times } = verdict;
     let share = 100.0 * took.as_secs_f64() / section.seconds as f64;
     // A section without programs is this one's own work, which is not told apart.
-    let cpu = if spent.is_zero() { String::new() } else { format!("; {:.0} s of CPU", spent.as_secs_f64()) };
+    let cpu = if used.spent().is_zero() { String::new() } else { format!("; {:.0} s of CPU", used.spent().as_secs_f64()) };
+    let memory = if used.taken() == 0 { String::new() } else { format!(", {} MiB", used.taken() >> 20) };
     println!(
-        "{:<12} {:>5} passed, {} failed, {} skipped; {:.1} s of {} s ({share:.0} %){cpu}",
+        "{:<12} {:>5} passed, {} failed, {} skipped; {:.1} s of {} s ({share:.0} %){cpu}{memory}",
         section.name,
         tally.passed,
         tally.failed,
