@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check and test, in sections that share 40 minutes on two cores: what one leaves of its share, those behind it have too.
+//! `cargo xtask test`: every check and test, in sections that share 25 minutes: what one leaves of its share, those behind it have too. Two cores take 15 to 19.
 //! What tests need is installed beside the build.
 //! Test programs that only compute run beside those that mostly wait, and beside both what compiles and checks.
 //!
@@ -107,9 +107,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut computed = built.as_deref().map(|built| Arc::new(built.clone().told(MAPPED_FROM.0, MAPPED_FROM.1.to_owned())));
     let mut waiting = built.map(|built| Arc::new(Artifacts::clone(&built).told(AT_A_TIME, at_a_time())));
     std::thread::scope(|scope| {
-        let computing = scope.spawn(|| run_beside(COMPUTING, LESS_URGENT, only, &workspace, &mut computed));
-        let beside = scope.spawn(|| run_beside(BESIDE, LEAST_URGENT, only, &workspace, &mut None));
-        row(&programs, &workspace, share, &mut waiting, &mut sum);
+        // What the build leaves is theirs too.
+        let (left, left_too) = (share.and(0), share.and(0));
+        let (workspace, computed) = (&workspace, &mut computed);
+        let computing = scope.spawn(move || run_beside(COMPUTING, LESS_URGENT, only, workspace, left, computed));
+        let beside = scope.spawn(move || run_beside(BESIDE, LEAST_URGENT, only, workspace, left_too, &mut None));
+        row(&programs, workspace, share, &mut waiting, &mut sum);
         for row in [computing, beside] {
             sum.add(row.join().unwrap_or_else(|_| Tally::failed(1)));
         }
@@ -131,7 +134,7 @@ fn run_fast(workspace: &Workspace) -> ExitCode {
     let share = Share::new(fast::SECONDS);
     let cargo = |arguments: &[&str]| run_cargo(workspace, arguments, UNTOLD, &share);
     let verdict = fast::check(workspace, cargo, &share).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
-    print(&Section { name: "touched", seconds: 60, work: Work::Build }, &verdict, start.elapsed(), share.spent());
+    print(&Section { name: "touched", seconds: 60, work: Work::Build }, &verdict, start.elapsed(), &share);
     sum.add(verdict.tally);
     finish(&sum)
 }
@@ -154,25 +157,26 @@ fn row(
         let start = Instant::now();
         share = share.and(section.seconds);
         let verdict = verdict(section, workspace, &share, built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
-        print(section, &verdict, start.elapsed(), share.spent());
+        print(section, &verdict, start.elapsed(), &share);
         sum.add(verdict.tally);
     }
     share
 }
 
-/// Runs a row of sections, or the one of them named `only`, on what CPU time more urgent ones leave.
+/// Runs a row of sections, or the one of them named `only`, on what CPU time more urgent ones leave. They have their shares, and what is left of this one.
 fn run_beside(
     row_of: &'static [Section],
     niceness: i32,
     only: Option<&str>,
     workspace: &Workspace,
+    share: Share,
     built: &mut Option<Arc<Artifacts>>,
 ) -> Tally {
     // Of this thread alone, and of what it starts (nice(2), "C library/kernel differences"). A refusal costs only time.
     let _ = rustix::process::nice(niceness);
     let sections: Vec<_> = row_of.iter().filter(|section| is_named(section, only)).collect();
     let mut sum = Tally::default();
-    row(&sections, workspace, Share::new(0), built, &mut sum);
+    row(&sections, workspace, share, built, &mut sum);
     sum
 }
 
@@ -276,13 +280,14 @@ fn build(workspace: &Workspace, share: &Share, built: &mut Option<Arc<Artifacts>
     Ok(Verdict::one(homeless.is_empty(), homeless.into_iter().map(remedy).collect()))
 }
 
-fn print(section: &Section, verdict: &Verdict, took: Duration, spent: Duration) {
+fn print(section: &Section, verdict: &Verdict, took: Duration, used: &Share) {
     let Verdict { tally, output, times } = verdict;
     let share = 100.0 * took.as_secs_f64() / section.seconds as f64;
     // A section without programs is this one's own work, which is not told apart.
-    let cpu = if spent.is_zero() { String::new() } else { format!("; {:.0} s of CPU", spent.as_secs_f64()) };
+    let cpu = if used.spent().is_zero() { String::new() } else { format!("; {:.0} s of CPU", used.spent().as_secs_f64()) };
+    let memory = if used.taken() == 0 { String::new() } else { format!(", {} MiB", used.taken() >> 20) };
     println!(
-        "{:<12} {:>5} passed, {} failed, {} skipped; {:.1} s of {} s ({share:.0} %){cpu}",
+        "{:<12} {:>5} passed, {} failed, {} skipped; {:.1} s of {} s ({share:.0} %){cpu}{memory}",
         section.name,
         tally.passed,
         tally.failed,

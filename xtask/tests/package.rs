@@ -1,4 +1,4 @@
-//! Packages as a machine meets them: the Debian package is installed, upgraded and removed by dpkg itself on a copy of this system, and the
+//! Packages and the book as a machine meets them: the Debian package is installed, upgraded and removed by dpkg itself on a copy of this system, and the
 //! container's file system is run as it is.
 
 #![forbid(unsafe_code)]
@@ -195,6 +195,33 @@ fn a_container_serves_and_has_no_shell() {
     let mut answer = [0; 5];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"hello");
+}
+
+#[test]
+fn the_book_is_built_and_its_links_lead_to_what_is_in_it() {
+    let test = "the_book_is_built_and_its_links_lead_to_what_is_in_it";
+    if Command::new("mdbook").arg("--version").output().is_err() {
+        return skip(test, "mdbook is not installed");
+    }
+    let book = Path::new(env!("CARGO_TARGET_TMPDIR")).join("book");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let output = Command::new("mdbook").args(["build", "-d"]).arg(&book).arg(root).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("WARN"), "{said}");
+    let mut links = 0;
+    // That nothing is at an address is said by a page whose links begin at the root of a site.
+    let pages = std::fs::read_dir(&book).unwrap().map(|entry| entry.unwrap().path());
+    for page in pages.filter(|page| page.extension().is_some_and(|end| end == "html") && !page.ends_with("404.html")) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let targets =
+            text.split("href=\"").skip(1).chain(text.split("src=\"").skip(1)).filter_map(|rest| rest.split(['"', '#']).next());
+        for target in targets.filter(|target| target.ends_with(".html") || target.ends_with(".svg")) {
+            assert!(target.contains("://") || book.join(target).is_file(), "{} links to {target}", page.display());
+            links += 1;
+        }
+    }
+    assert!(links > 1000, "{links} links");
+    std::fs::remove_dir_all(book).unwrap();
 }
 
 /// A new folder beside a file.

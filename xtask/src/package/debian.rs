@@ -165,10 +165,7 @@ mod tests {
         for text in texts.iter().filter(|text| text.ends_with(".md")) {
             let folder = Path::new(text).parent().expect("a file is in a folder");
             for link in links_of(&root.join(text)) {
-                let target = match link.strip_prefix("../") {
-                    Some(above) => PathBuf::from(above),
-                    None => folder.join(&link),
-                };
+                let target = folder.join(&link);
                 assert!(texts.iter().any(|known| Path::new(known) == target), "{text} links to {link}, which stays behind");
                 links += 1;
             }
@@ -184,6 +181,45 @@ mod tests {
         let pages = texts(root).unwrap().into_iter().filter_map(|text| Some(text.strip_prefix("docs/")?.to_owned()));
         let pages: Vec<String> = pages.filter(|page| page.ends_with(".md") && page != "SUMMARY.md").collect();
         assert_eq!(chapters, pages);
+    }
+
+    #[test]
+    fn links_into_a_page_lead_to_a_heading() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above");
+        let mut anchors = 0;
+        for text in texts(root).unwrap().into_iter().filter(|text| text.ends_with(".md")) {
+            let words = std::fs::read_to_string(root.join(&text)).unwrap();
+            for link in words.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let Some((page, anchor)) = link.split_once('#').filter(|_| !link.contains("://")) else { continue };
+                let page = if page.is_empty() { PathBuf::from(&text) } else { Path::new(&text).with_file_name(page) };
+                let headings = headings(&std::fs::read_to_string(root.join(&page)).unwrap());
+                assert!(headings.iter().any(|heading| heading == anchor), "{text}: {} has no heading #{anchor}", page.display());
+                anchors += 1;
+            }
+        }
+        assert!(anchors > 0, "anchors are found");
+    }
+
+    #[test]
+    fn headings_are_called_as_pages_call_them() {
+        let page = "# The `a-b`: Who's who?\n\n```sh\n# no heading\n```\n## Tests\n#no heading\n## Tests\n";
+        assert_eq!(headings(page), ["the-a-b-whos-who", "tests", "tests-1"]);
+    }
+
+    /// The names of a page's headings: in lower case, words apart by `-`, other signs left out, and a number where there was one before.
+    fn headings(page: &str) -> Vec<String> {
+        let (mut names, mut plain, mut is_code) = (Vec::new(), Vec::new(), false);
+        for line in page.lines() {
+            is_code ^= line.starts_with("```");
+            let heading = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#') && !is_code);
+            let Some(heading) = heading else { continue };
+            let kept = heading.chars().filter(|c| c.is_alphanumeric() || ['-', '_', ' '].contains(c));
+            let name = kept.collect::<String>().to_lowercase().replace(' ', "-");
+            let before = plain.iter().filter(|other| **other == name).count();
+            names.push(if before == 0 { name.clone() } else { format!("{name}-{before}") });
+            plain.push(name);
+        }
+        names
     }
 
     /// The pages, pictures, tables and manifests that a text links to.

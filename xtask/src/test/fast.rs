@@ -85,6 +85,8 @@ fn touched<'a>(members: &'a [Member], files: &[String]) -> Vec<&'a Member> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
     use super::*;
     use crate::workspace::Dependency;
 
@@ -101,6 +103,46 @@ mod tests {
         assert_eq!(of("crates/seam/src/lib.rs"), ["crates/seam", "crates/lane"]);
         assert_eq!(of("cli/tests/a.rs"), ["cli"]);
         assert!(of("crates/seams/src/lib.rs").is_empty() && of("README.md").is_empty());
+    }
+
+    /// The files below `folder` that play seeds, whatever is between.
+    fn playing(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
+            match entry.path() {
+                inner if inner.is_dir() => playing(&inner, found),
+                file if std::fs::read_to_string(&file).is_ok_and(|text| text.contains("for_seeds(")) => found.push(file),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_plays_seeds_runs() {
+        let workspace = Workspace::load().unwrap();
+        let mut played = 0;
+        for member in workspace.members.iter().filter(|member| member.folder != PROGRAM) {
+            let (tests, mut files) = (workspace.root.join(&member.folder).join("tests"), Vec::new());
+            playing(&tests, &mut files);
+            for file in &files {
+                let modules: Vec<_> = file
+                    .strip_prefix(&tests)
+                    .unwrap()
+                    .with_extension("")
+                    .iter()
+                    .map(|part| part.to_string_lossy().into_owned())
+                    .collect();
+                let words = filters(&member.folder, &modules[0], false).unwrap();
+                let path = modules.join("::") + "::";
+                let is_run = words.is_empty() || words.iter().any(|word| path.contains(word));
+                assert!(
+                    is_run,
+                    "{} plays seeds, and --fast leaves it out: put it below a module named `simulated`",
+                    file.display()
+                );
+                played += 1;
+            }
+        }
+        assert!(played > 40, "{played} files play seeds");
     }
 
     #[test]

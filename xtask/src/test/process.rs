@@ -1,9 +1,9 @@
-//! Runs a program within a time limit, keeps what it says, and notes what CPU time it took.
+//! Runs a program within limits of time and memory, keeps what it says, and notes what CPU time and memory it took.
 
 use std::io::{PipeReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +19,10 @@ use super::share::Share;
 
 /// Most bytes of output kept; of a longer one the earlier half goes.
 const OUTPUT_BYTES: usize = 32 << 20;
+/// Most bytes of memory that a program may have at a time: several run at once. Programs that it starts are not counted with it.
+const MEMORY_BYTES: u64 = 2 << 30;
+/// How often a program's memory is looked at: what comes and goes between two looks is in the second, which asks for the most there ever was.
+const LOOK: Duration = Duration::from_millis(100);
 /// How long to wait for output that a process outside the group may still hold open.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -31,30 +35,75 @@ pub struct Finished {
     pub output: String,
 }
 
-/// Runs `command` in a process group of its own and kills what is left of the group at the end, or when its share is over.
+/// Why a program was not let come to its end.
+#[derive(Debug)]
+enum Excess {
+    Seconds(u64),
+    Bytes(u64),
+}
+
+/// Runs `command` in a process group of its own and kills what is left of the group at the end, when its share is over, or when it has taken 2 GiB of memory.
 ///
-/// Fails if the program cannot be started. A program that ran out of time fails and says so in its output.
-pub fn run(mut command: Command, share: &Share) -> anyhow::Result<Finished> {
+/// Fails if the program cannot be started. A program that was killed fails and says so in its output.
+pub fn run(command: Command, share: &Share) -> anyhow::Result<Finished> {
+    run_within(MEMORY_BYTES, command, share)
+}
+
+fn run_within(memory: u64, mut command: Command, share: &Share) -> anyhow::Result<Finished> {
     let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().with_context(|| format!("cannot start {program}"))?;
     drop(command); // its ends of the pipe would keep the reader waiting
     let output = Output::collect(reader);
-    let limit = share.left();
     let group = Pid::from_raw(i32::try_from(child.id())?);
-    let in_time = ended(group).recv_timeout(limit).is_ok();
+    let excess = wait(group, memory, share);
     // The child is not reaped yet, so the number still names its group. That nobody is left in it is no error.
     let _ = killpg(group, Signal::SIGKILL);
-    if in_time {
+    if excess.is_none() {
         share.spend(cpu_time(group));
     }
     let status = child.wait()?;
     let mut output = output.finish();
-    if !in_time {
-        output.push_str(&format!("\n{program} killed: over its limit of {} s\n", limit.as_secs()));
+    match &excess {
+        Some(Excess::Seconds(limit)) => output.push_str(&format!("\n{program} killed: over its limit of {limit} s\n")),
+        Some(Excess::Bytes(taken)) => {
+            output.push_str(&format!(
+                "\n{program} killed: it took {} MiB of memory, its limit is {}\n",
+                taken >> 20,
+                memory >> 20
+            ));
+        }
+        None => {}
     }
-    Ok(Finished { success: in_time && status.success(), output })
+    Ok(Finished { success: excess.is_none() && status.success(), output })
+}
+
+/// Waits until `child` has ended or is over a limit, and tells the share what memory it has.
+fn wait(child: Pid, memory: u64, share: &Share) -> Option<Excess> {
+    let (ended, limit) = (ended(child), share.left());
+    loop {
+        let left = share.left();
+        if ended.recv_timeout(left.min(LOOK)) != Err(RecvTimeoutError::Timeout) {
+            return None;
+        }
+        let taken = most_memory(child);
+        share.take(taken);
+        if taken > memory {
+            return Some(Excess::Bytes(taken));
+        }
+        if left <= LOOK {
+            return Some(Excess::Seconds(limit.as_secs()));
+        }
+    }
+}
+
+/// The most bytes that have been in memory of a process at a time, since it began to run its program (proc_pid_status(5), VmHWM).
+fn most_memory(child: Pid) -> u64 {
+    // Of one that has just ended there is nothing to read.
+    let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) << 10
 }
 
 /// Tells when `child` has ended, without reaping it.
@@ -169,6 +218,17 @@ mod tests {
         assert!(!outcome.success);
         assert!(outcome.output.contains("over its limit"));
         assert_ends(outcome.output.lines().next().unwrap());
+    }
+
+    #[test]
+    fn over_its_limit_of_memory_a_program_is_killed_and_named() {
+        let (share, mut command) = (Share::new(60), Command::new("sh"));
+        // The memory is written to, for only then it is there.
+        command.args(["-c", r#"exec python3 -c 'import time; all = bytearray(b"x") * (64 << 20); time.sleep(600)'"#]);
+        let outcome = run_within(32 << 20, command, &share).unwrap();
+        assert!(!outcome.success && outcome.output.contains("sh killed: it took "), "{}", outcome.output);
+        assert!(outcome.output.contains("MiB of memory, its limit is 32"), "{}", outcome.output);
+        assert!(share.taken() > 32 << 20, "{}", share.taken());
     }
 
     #[test]

@@ -1,22 +1,23 @@
-//! The time that sections have, and how much of the CPUs' they have taken.
+//! The time that sections have, and how much of the CPUs' they have taken, and of the memory.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// How long a section may run, and what CPU time its programs have taken.
+/// How long a section may run, and what its programs have taken of CPU time and memory.
 pub struct Share {
     until: Instant,
     spent: Cell<Duration>,
+    taken: Cell<u64>,
 }
 
 impl Share {
     pub fn new(seconds: u64) -> Self {
-        Self { until: Instant::now() + Duration::from_secs(seconds), spent: Cell::default() }
+        Self { until: Instant::now() + Duration::from_secs(seconds), spent: Cell::default(), taken: Cell::default() }
     }
 
     /// The next section's: so many seconds more, from when this one is over.
     pub fn and(&self, seconds: u64) -> Self {
-        Self { until: self.until + Duration::from_secs(seconds), spent: Cell::default() }
+        Self { until: self.until + Duration::from_secs(seconds), spent: Cell::default(), taken: Cell::default() }
     }
 
     pub fn left(&self) -> Duration {
@@ -31,6 +32,16 @@ impl Share {
     /// What CPU time its programs have taken.
     pub fn spent(&self) -> Duration {
         self.spent.get()
+    }
+
+    /// A program has so many bytes of memory.
+    pub fn take(&self, bytes: u64) {
+        self.taken.set(self.taken.get().max(bytes));
+    }
+
+    /// The bytes of memory of the largest of its programs.
+    pub fn taken(&self) -> u64 {
+        self.taken.get()
     }
 }
 
@@ -50,5 +61,12 @@ mod tests {
         let first = Share::new(0);
         (1..=2).for_each(|seconds| first.spend(Duration::from_secs(seconds)));
         assert_eq!((first.spent(), first.and(0).spent()), (Duration::from_secs(3), Duration::ZERO));
+    }
+
+    #[test]
+    fn each_section_knows_its_largest_program() {
+        let first = Share::new(0);
+        [5, 7, 6].into_iter().for_each(|bytes| first.take(bytes));
+        assert_eq!((first.taken(), first.and(0).taken()), (7, 0));
     }
 }

@@ -15,7 +15,6 @@ mod found;
 mod hostile;
 mod parts;
 mod real;
-mod seeds;
-mod tools;
+pub mod tools;
 mod validators;
 mod watched;

@@ -7,6 +7,7 @@ mod answers;
 mod bounds;
 mod converse;
 mod everyday;
+mod files;
 mod hostile;
 mod hosts;
 mod log;

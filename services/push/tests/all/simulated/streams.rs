@@ -1,6 +1,6 @@
 //! What clients get that behave: each the stream from its beginning, whatever happens below.
 
-use crate::{Reader, Readers, small};
+use super::{Reader, Readers, small};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::testing::{Faults, MS, Random, Rig, RigPlan, Status, World, for_seeds, patient};
 use corelane_push::{Push, SIZE_DEFAULT, SIZE_MAX};

@@ -1,6 +1,6 @@
 //! Datagrams are counted, and have no answer.
 
-use crate::small;
+use super::small;
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::testing::{Faults, MS, Nobody, Rig, World, address, patient};
 use corelane_push::Discard;

@@ -1,6 +1,6 @@
 //! A file in place of memory.
 
-use crate::{Reader, Readers, small};
+use super::{Reader, Readers, small};
 use corelane::testing::{Faults, MS, Nobody, Rig, Status, World, for_seeds, patient};
 use corelane_push::Push;
 use corelane_wire::pattern::{self, PERIOD};

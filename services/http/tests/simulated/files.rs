@@ -1,7 +1,7 @@
 //! Clients with many requests for a site that changes under them, under faults: what is heard is always a file as it once was, whole or the part that was asked for, or
 //! the fault is said.
 
-use super::tools::fill;
+use crate::files::tools::fill;
 use corelane::testing::{
     FaultCounts, FaultKind, Faults, MS, Play, Random, Rig, RigPlan, Talker, Turn, World, for_seeds, patient,
 };

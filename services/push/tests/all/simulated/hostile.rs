@@ -1,6 +1,6 @@
 //! Clients that do not take what they came for.
 
-use crate::{Reader, Readers, small};
+use super::{Reader, Readers, small};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::testing::{Faults, MS, Rig, S, Status, World, patient};
 use corelane_push::{Push, SIZE_DEFAULT};
