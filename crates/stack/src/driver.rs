@@ -348,7 +348,9 @@ impl<D: Driver> Stack<D> {
             self.run();
         }
         self.look();
-        let ended = self.polling.asks_for_time(self.handled).then(|| self.below.now());
+        // A lane that sleeps on is asked when it wakes.
+        let asks = self.polling.asks_for_time(self.handled) && !self.below.is_asleep();
+        let ended = asks.then(|| self.below.now());
         // What it took to find packets is in the time that they took.
         if self.handled == 0 && looked > 0 {
             self.polling.worked(looked);
@@ -536,6 +538,7 @@ impl<D: Driver> Driver for Stack<D> {
             self.before(wait, left);
             let (waits, from) = (self.wait(wait), completions.len());
             self.slept = (waits == Wait::No).then_some(0);
+            self.polling.sleeps(waits);
             self.below.collect(waits, left, completions);
             let goes_on = self.after(from, left, completions);
             left = at_most.saturating_sub(completions.len() - start);
