@@ -10,6 +10,7 @@
 
 mod archive;
 mod guest;
+mod kept;
 mod namespaces;
 mod shapes;
 
@@ -22,13 +23,24 @@ use shapes::{Network, Shape};
 
 pub use namespaces::{Rig, ip};
 
+/// The kernel of a guest unless another is asked for: one whose virtio card is read and written without copies, by AF_XDP as well.
+const KERNEL: &str = "6.18";
+
+/// Takes what a guest is made of out of packages, unless it is there.
+///
+/// # Errors
+/// What apt(8) and dpkg-deb(1) say.
+pub fn prepare_guest() -> Result<()> {
+    kept::Kept::prepare(KERNEL).map(drop)
+}
+
 /// Options of `cargo xtask rig`.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     network: Network,
     /// The guest's kernel, of Debian's for clouds: the newest whose version begins so
-    #[arg(long, default_value = "6.1", value_parser = guest::version)]
+    #[arg(long, default_value = KERNEL, value_parser = kept::version)]
     kernel: String,
     /// What to run in the first namespace, a shell if nothing; in a guest, a program of this machine
     #[arg(last = true)]
@@ -38,7 +50,7 @@ pub struct Arguments {
 /// Builds it, runs the command in it, and takes it down.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     // Before the rig's namespaces, out of which nothing can be fetched.
-    let kept = (arguments.network.shape == Shape::Guest).then(|| guest::Kept::prepare(&arguments.kernel)).transpose()?;
+    let kept = (arguments.network.shape == Shape::Guest).then(|| kept::Kept::prepare(&arguments.kernel)).transpose()?;
     let rig = Rig::build(&arguments.network)?;
     if let Some(kept) = kept {
         return guest::run(&kept, &rig, arguments.network.queues, &arguments.command);

@@ -45,7 +45,7 @@ const OFFERS: [f64; 6] = [50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
 const FRAMES: u32 = 1 << 20;
 /// The same where so many a second are offered that most are due: the pause between two calls is to be a small part.
 const FRAMES_OF_MANY: u32 = 1 << 22;
-const MANY: f64 = 1e6;
+const MANY: f64 = 5e5;
 /// The port of the socket service on the same lane, and the requests a second that it is asked for: less than its share of the lane.
 const BESIDE_PORT: u16 = programs::PORT + 1;
 const BESIDE_RATE: u32 = 2_000;

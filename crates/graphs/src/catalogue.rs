@@ -15,21 +15,34 @@ pub struct Owner {
     pub born: u64,
 }
 
+/// Of each column.
+pub type Owners = Vec<Option<Owner>>;
+
+/// Of each series.
+pub type Columns = BTreeMap<Series, usize>;
+
 /// All columns.
 #[derive(Debug)]
 pub struct Catalogue {
-    owners: Vec<Option<Owner>>,
-    columns: BTreeMap<Series, usize>,
+    owners: Owners,
+    columns: Columns,
     /// The last second in which a column had a value, as far as it is known; 0 if never.
     seen: Vec<u64>,
 }
 
-/// The names that a file holds, by column.
-pub fn read_owners(disk: &impl Disk) -> io::Result<Vec<Option<Owner>>> {
+/// The names that a file holds, by column, and the column of each. A file that has one twice was not made by this program: the last counts.
+pub fn read_owners(disk: &impl Disk) -> io::Result<(Owners, Columns)> {
     let mut all = vec![0; SERIES_MAX * NAME_BYTES];
     disk.read_at(NAMES_AT, &mut all)?;
-    let owner = |(column, bytes)| decode(bytes, name_at(column)).map(|(series, born)| Owner { series, born });
-    Ok(all.chunks_exact(NAME_BYTES).enumerate().map(owner).collect())
+    let (mut owners, mut columns) = (vec![None; SERIES_MAX], Columns::new());
+    for (column, bytes) in all.chunks_exact(NAME_BYTES).enumerate() {
+        let Some((series, born)) = decode(bytes, name_at(column)) else { continue };
+        if let Some(before) = columns.insert(series.clone(), column) {
+            owners[before] = None;
+        }
+        owners[column] = Some(Owner { series, born });
+    }
+    Ok((owners, columns))
 }
 
 fn name_at(column: usize) -> u64 {
@@ -38,15 +51,7 @@ fn name_at(column: usize) -> u64 {
 
 impl Catalogue {
     pub fn read(disk: &impl Disk) -> io::Result<Self> {
-        let mut owners = read_owners(disk)?;
-        let mut columns = BTreeMap::new();
-        for column in 0..SERIES_MAX {
-            let Some(series) = owners[column].as_ref().map(|owner| owner.series.clone()) else { continue };
-            // A file that has one twice was not made by this program: the last counts.
-            if let Some(before) = columns.insert(series, column) {
-                owners[before] = None;
-            }
-        }
+        let (owners, columns) = read_owners(disk)?;
         let mut seen = vec![0; SERIES_MAX];
         for place in 0..Span::Year.rows() {
             let Some(row) = Row::read_place(disk, Span::Year, place)? else { continue };

@@ -49,7 +49,7 @@ pub fn view(disk: &impl Disk, span: Span, now: u64) -> Result<View, Error> {
     let from = span.begin(now).saturating_sub((span.rows() - 1) * span.step());
     let unknown = || vec![f32::NAN; rows];
     let mut curves: Vec<Option<Curve>> = Vec::new();
-    let owners = read_owners(disk)?;
+    let (owners, _) = read_owners(disk)?;
     for index in 0..rows {
         let Some(row) = Row::read(disk, span, from + index as u64 * span.step())? else { continue };
         curves.resize(curves.len().max(row.cells.len()), None);

@@ -333,12 +333,14 @@ impl<D: Driver> Lane<D> {
         self.note_length(self.kit.now);
         self.kit.look_at_day(&self.driver);
         if wait != Wait::No {
+            let passed = self.kit.now - before;
+            let slept = self.driver.slept().map_or(passed, |slept| slept.min(passed));
             // Together: a lane that is awake, and whose last turn began before its sleep, would look stalled.
             self.kit.row.together(|row| {
                 row.set(LaneCounter::LaneState, self.awake_state() as u64);
                 row.set(LaneCounter::LastTurnNanoseconds, self.kit.now);
                 row.add(LaneCounter::Sleeps, 1);
-                row.add(LaneCounter::SleepNanoseconds, self.kit.now - before);
+                row.add(LaneCounter::SleepNanoseconds, slept);
             });
         }
         let collected = self.completions.len();

@@ -34,6 +34,9 @@ const DELETE_NEXT_HOP: u16 = 105;
 /// How often a list is begun anew because something changed meanwhile, one time after the other.
 const LISTS_MAX: usize = 3;
 
+/// The kernel's interfaces: their names, and whether they are on.
+type Links = BTreeMap<u32, (Arc<str>, bool)>;
+
 /// What a follower has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FollowCounts {
@@ -51,8 +54,7 @@ pub struct RouteFollower {
     notices: Notices,
     number: u32,
     table: Table,
-    /// The kernel's interfaces: their names, and whether they are on.
-    links: BTreeMap<u32, (Arc<str>, bool)>,
+    links: Links,
     is_to_be_listed: bool,
     lists: u64,
 }
@@ -63,7 +65,7 @@ impl RouteFollower {
     /// # Errors
     /// What the system says.
     pub fn new(number: u32, prefixes_max: usize) -> io::Result<Self> {
-        let (table, links) = (Table::new(prefixes_max), BTreeMap::new());
+        let (table, links) = (Table::new(prefixes_max), Links::new());
         Ok(Self { notices: Notices::hear(GROUPS)?, number, table, links, is_to_be_listed: true, lists: 0 })
     }
 
@@ -88,17 +90,7 @@ impl RouteFollower {
     fn hear(&mut self) {
         let Self { notices, number, table, links, is_to_be_listed, .. } = self;
         let heard = notices.take_flagged(|kind, flags, body| {
-            let is_understood = match kind {
-                libc::RTM_NEWROUTE | libc::RTM_DELROUTE => match message::read(body) {
-                    Ok(Some(told)) if told.table == *number => note(table, links, kind, flags, told),
-                    Ok(_) => true,
-                    Err(_) => false,
-                },
-                libc::RTM_NEWLINK | libc::RTM_DELLINK => note_link(links, kind, body),
-                libc::RTM_DELADDR | NEW_NEXT_HOP | DELETE_NEXT_HOP => false,
-                _ => true,
-            };
-            *is_to_be_listed |= !is_understood;
+            *is_to_be_listed |= !understand((*number, table, links), kind, flags, body);
         });
         *is_to_be_listed |= heard.is_err();
     }
@@ -144,8 +136,22 @@ impl AsFd for RouteFollower {
     }
 }
 
+/// Notes what a notice tells of the table with that number; false if not all is known by that.
+fn understand((number, table, links): (u32, &mut Table, &mut Links), kind: u16, flags: u16, body: &[u8]) -> bool {
+    match kind {
+        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => match message::read(body) {
+            Ok(Some(told)) if told.table == number => note(table, links, kind, flags, told),
+            Ok(_) => true,
+            Err(_) => false,
+        },
+        libc::RTM_NEWLINK | libc::RTM_DELLINK => note_link(links, kind, body),
+        libc::RTM_DELADDR | NEW_NEXT_HOP | DELETE_NEXT_HOP => false,
+        _ => true,
+    }
+}
+
 /// Notes that a route has come or gone; false if it is not known which.
-fn note(table: &mut Table, links: &BTreeMap<u32, (Arc<str>, bool)>, kind: u16, flags: u16, told: Told) -> bool {
+fn note(table: &mut Table, links: &Links, kind: u16, flags: u16, told: Told) -> bool {
     let Told { prefix, metric, hops, .. } = told;
     let named = hops.iter().filter_map(|hop| {
         let (interface, _) = links.get(&hop.interface)?;
@@ -168,7 +174,7 @@ fn note(table: &mut Table, links: &BTreeMap<u32, (Arc<str>, bool)>, kind: u16, f
 }
 
 /// Notes that an interface has come, changed or gone; false if routes may have gone with it, of which nothing is said, or have another interface's name now.
-fn note_link(links: &mut BTreeMap<u32, (Arc<str>, bool)>, kind: u16, body: &[u8]) -> bool {
+fn note_link(links: &mut Links, kind: u16, body: &[u8]) -> bool {
     let Some((index, flags)) = word(body, 4).zip(word(body, 8)) else { return false };
     // A bridge tells of its ports in the same words.
     if body.first() != Some(&(libc::AF_UNSPEC as u8)) {

@@ -188,6 +188,11 @@ pub trait Driver {
     /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);
 
+    /// Nanoseconds that the last [`Driver::collect`] slept, where it is known that it did something else as well. None: all of it was sleep, as far as this driver knows.
+    fn slept(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether there is more to collect that comes before tasks: a lane then collects again and runs none.
     fn outranks_tasks(&self) -> bool {
         false

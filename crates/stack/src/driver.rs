@@ -46,6 +46,8 @@ pub struct Stack<D> {
     handled: usize,
     /// What of the lane's time packets may take.
     polling: Polling,
+    /// Nanoseconds that the last collect slept, if packets came with it.
+    slept: Option<u64>,
     /// The number of the send that a port was given last.
     sends: u64,
 }
@@ -90,6 +92,7 @@ impl<D: Driver> Stack<D> {
             left: 0,
             handled: 0,
             polling: Polling::new(settings.polling),
+            slept: None,
             sends: 0,
         })
     }
@@ -334,7 +337,10 @@ impl<D: Driver> Stack<D> {
                 let (trunk, now) = self.net.trunk(number);
                 let interface = trunk.interfaces()[0];
                 let ended = self.gates[number].complete(now, trunk, completion);
-                ended.came_at.into_iter().for_each(|time| self.polling.woke(time));
+                if let Some(time) = ended.came_at {
+                    let slept = self.polling.woke(time);
+                    self.slept.get_or_insert(slept);
+                }
                 let tally = &mut self.beside.borrow_mut().tally;
                 tally.unsent_at(interface, Drop::Frames, ended.unsent);
                 tally.downs += u64::from(ended.is_down);
@@ -342,7 +348,9 @@ impl<D: Driver> Stack<D> {
             self.run();
         }
         self.look();
-        let ended = self.polling.asks_for_time(self.handled).then(|| self.below.now());
+        // A lane that sleeps on is asked when it wakes.
+        let asks = self.polling.asks_for_time(self.handled) && !self.below.is_asleep();
+        let ended = asks.then(|| self.below.now());
         // What it took to find packets is in the time that they took.
         if self.handled == 0 && looked > 0 {
             self.polling.worked(looked);
@@ -529,6 +537,8 @@ impl<D: Driver> Driver for Stack<D> {
         for _ in 0..ROUNDS {
             self.before(wait, left);
             let (waits, from) = (self.wait(wait), completions.len());
+            self.slept = (waits == Wait::No).then_some(0);
+            self.polling.sleeps(waits);
             self.below.collect(waits, left, completions);
             let goes_on = self.after(from, left, completions);
             left = at_most.saturating_sub(completions.len() - start);
@@ -541,6 +551,10 @@ impl<D: Driver> Driver for Stack<D> {
 
     fn is_asleep(&self) -> bool {
         self.below.is_asleep()
+    }
+
+    fn slept(&self) -> Option<u64> {
+        self.slept
     }
 
     fn outranks_tasks(&self) -> bool {

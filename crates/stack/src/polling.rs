@@ -5,6 +5,8 @@
 //! collect ends   -> from its begin, or from when packets woke the lane, it was the network's
 //! ```
 //!
+//! Beside other programs sleep is told apart from what services took: the lane's share is that of both, and only what it sleeps is other programs'.
+//!
 //! FreeBSD's controller has its ticks here: the driver waits for the next one at most, and goes round within a collect as long as the controller says so.
 
 use corelane_isr::polling::{Controller as Kind, Knob, Knobs, Original, PERIOD, Settings, Timed, TimedCounts, Variables};
@@ -16,6 +18,8 @@ const TICKS_LATE: u64 = 128;
 const TASKS_WAIT: u64 = 10 * PERIOD;
 /// Nanoseconds that a turn takes at the most beside its collect where nobody was handed anything: what is beyond that was another program's.
 const TURN: u64 = 10_000;
+/// Nanoseconds that a wait lasts at the least if the lane slept in it. A shorter one was a call of the system, and nobody else had the time.
+const SLEEP: u64 = 5_000;
 /// Nanoseconds from one time that the variables are shown to the next.
 const SHOWN_AGAIN: u64 = 100_000_000;
 
@@ -34,6 +38,8 @@ pub(crate) struct Polling {
     /// Packets come before tasks, and since when that has been so.
     is_first: bool,
     first_since: Option<u64>,
+    /// The lane sleeps, and has not been told how long: asked only where sleep is told apart.
+    is_asleep: bool,
     /// Nanoseconds that packets took.
     network: u64,
 }
@@ -88,6 +94,7 @@ impl Polling {
             ends_turn: false,
             is_first: false,
             first_since: None,
+            is_asleep: false,
             network: 0,
         }
     }
@@ -125,6 +132,7 @@ impl Polling {
     /// A collect begins that may wait so.
     pub fn begin(&mut self, now: u64, wait: Wait) {
         self.began = now;
+        let was_asleep = std::mem::take(&mut self.is_asleep);
         match &mut self.controller {
             Controller::None => {}
             Controller::Timed(timed) => {
@@ -135,8 +143,12 @@ impl Polling {
                         timed.charge(own);
                         self.network += own;
                     }
-                    // Of a lane that sleeps nobody wants the time.
-                    timed.others_took(passed - own, self.has_demand && wait == Wait::No);
+                    match was_asleep {
+                        // By a driver that does not hold up its thread.
+                        true => timed.slept(passed - own),
+                        // Of a lane that sleeps nobody wants the time.
+                        false => timed.services_took(passed - own, self.has_demand && wait == Wait::No),
+                    }
                 }
                 if wait != Wait::No {
                     timed.nobody_wants();
@@ -146,13 +158,22 @@ impl Polling {
         }
     }
 
-    /// Packets woke the lane, at this time: until then it slept.
-    pub fn woke(&mut self, now: u64) {
+    /// The driver may wait so now.
+    pub fn sleeps(&mut self, wait: Wait) {
+        self.is_asleep = wait != Wait::No && matches!(&self.controller, Controller::Timed(timed) if timed.tells_sleep());
+    }
+
+    /// Packets woke the lane, at this time, or something else did: until then it slept. Returns for how long.
+    pub fn woke(&mut self, now: u64) -> u64 {
         let slept = now.saturating_sub(self.began);
+        if slept < SLEEP {
+            return 0;
+        }
         self.began += slept;
         if let Controller::Timed(timed) = &mut self.controller {
-            timed.others_took(slept, false);
+            timed.slept(slept);
         }
+        slept
     }
 
     /// So many packets were handled before the driver below was asked for more; the time if it was asked for. What comes from now on is not theirs.
@@ -225,7 +246,7 @@ impl Polling {
     pub fn asks_for_time(&self, packets: usize) -> bool {
         match &self.controller {
             Controller::None => false,
-            Controller::Timed(timed) => packets > 0 && !timed.is_idle(),
+            Controller::Timed(timed) => packets > 0 && !timed.is_idle() || self.is_asleep,
             Controller::Original(ticking) => ticking.is_polling || packets > 0,
         }
     }
@@ -235,6 +256,9 @@ impl Polling {
     pub fn end(&mut self, now: Option<u64>, packets: usize, others_have: bool, has_rest: impl Fn() -> bool) -> bool {
         self.has_demand = packets > 0;
         if let Some(now) = now {
+            if std::mem::take(&mut self.is_asleep) && packets == 0 {
+                self.woke(now);
+            }
             self.took(now, packets);
             self.left_at = Some(now);
         }
@@ -383,6 +407,51 @@ mod tests {
     }
 
     #[test]
+    fn beside_other_programs_only_sleep_is_theirs() {
+        for user_frac in [10, 30, 50, 90] {
+            let mut polling = polling(&[&format!("user_frac={user_frac}"), "other_programs=1"]);
+            let (mut now, mut asleep) = (0, 0);
+            while now < 10_000 * PERIOD {
+                polling.begin(now, Wait::Forever);
+                let packets = if polling.is_held() { 0 } else { 16 };
+                let began = now;
+                if packets == 0 {
+                    let Wait::Until(until) = polling.wait(Wait::Forever) else { unreachable!("a hold ends") };
+                    polling.sleeps(Wait::Until(until));
+                    now = until;
+                } else {
+                    polling.sleeps(Wait::No);
+                    now += 20_000;
+                }
+                asleep += if packets == 0 { now - began } else { 0 };
+                assert!(polling.asks_for_time(packets));
+                assert!(!polling.end(Some(now), packets, true, || false));
+                // What services do, also those that are asked by other ways than packets.
+                now += if packets == 0 { 5_000 } else { 40_000 };
+            }
+            let share = asleep * 100 / now;
+            assert!(share.abs_diff(user_frac) <= 2, "{share} for {user_frac}");
+        }
+    }
+
+    #[test]
+    fn a_driver_that_does_not_hold_up_its_thread_sleeps_as_well() {
+        let mut polling = polling(&["user_frac=50", "other_programs=1"]);
+        let mut now = 0;
+        while !polling.is_held() {
+            polling.begin(now, Wait::No);
+            now += 100_000;
+            polling.end(Some(now), 64, true, || false);
+        }
+        let Wait::Until(until) = polling.wait(Wait::Forever) else { unreachable!("a hold ends") };
+        polling.begin(now, Wait::Forever);
+        polling.sleeps(Wait::Until(until));
+        polling.end(None, 0, false, || false);
+        polling.begin(until, Wait::Forever);
+        assert!(!polling.is_held(), "it has slept until then");
+    }
+
+    #[test]
     fn what_was_handled_before_the_driver_was_asked_is_the_networks_too() {
         let mut polling = polling(&["user_frac=50"]);
         polling.begin(0, Wait::No);
@@ -424,6 +493,16 @@ mod tests {
             assert!(now < 10_000_000, "a flood that brings no frame is held as well");
         }
         assert_eq!(polling.now().network, now);
+    }
+
+    #[test]
+    fn a_call_that_finds_packets_at_once_is_no_sleep() {
+        let mut polling = polling(&["user_frac=30"]);
+        for turn in 0..100 {
+            let now = turn * 20_000;
+            collect(&mut polling, [now, now + SLEEP - 1, now + 10_000], Wait::Forever, 8);
+        }
+        assert_eq!(polling.now().network, 100 * 10_000);
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! The card's other end is the tap `near` (10.9.0.1) of the rig's namespace. Nothing is written but `target/guest`; the guest ends with this process.
 //!
 //! The card is told to go by the guest's DMA interface (`iommu_platform`), without which no kernel maps memory of a process for it: so AF_XDP is zero-copy
-//! there with kernels that have it (6.11 and later, `--kernel 6.18`). The program finds the card's name in `CORELANE_CARD`.
+//! there with kernels that have it (6.11 and later). Whatever the card sends it reads from where it lies, as long as nobody in the guest listens to all
+//! interfaces. The program finds the card's name in `CORELANE_CARD`, and variables of this process whose names begin with `CORELANE_CARD_`.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -21,8 +22,8 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::archive::Archive;
+use super::kept::{Kept, said};
 use super::namespaces::Rig;
-use crate::workspace::Workspace;
 
 /// Modules of the guest, by their names in the kernel's folder. They are loaded in several passes, for which needs which differs from one kernel to the
 /// next. What this kernel has built in is left out.
@@ -52,6 +53,8 @@ const STATUS: &str = "the guest's program ended with ";
 /// Where the program lies in the guest.
 const PROGRAM: &str = "/program";
 const MEMORY_MIB: u32 = 2048;
+/// How variables begin that the program has there as this process has them here.
+const TOLD: &str = "CORELANE_CARD_";
 
 /// Runs a program of this machine in a guest whose card has so many queues; its status is this program's.
 ///
@@ -118,85 +121,6 @@ fn line(kept: &Kept, image: &File, queues: u16) -> Vec<String> {
     .to_vec()
 }
 
-/// What is taken out of packages once, and kept.
-pub struct Kept {
-    kernel: PathBuf,
-    modules: PathBuf,
-    busybox: PathBuf,
-}
-
-impl Kept {
-    /// Looks whether all is there, and takes it out of packages if not.
-    ///
-    /// # Errors
-    /// What apt(8) and dpkg-deb(1) say.
-    pub fn prepare(version: &str) -> Result<Self> {
-        let root = Workspace::load()?.root.join("target/guest");
-        if let Some(kept) = Self::find(&root, version) {
-            return Ok(kept);
-        }
-        fs::create_dir_all(&root).with_context(|| root.display().to_string())?;
-        for package in [&newest_kernel(version)?, "busybox-static"] {
-            eprintln!("package {package}: taken out, not installed");
-            said("apt-get", Command::new("apt-get").args(["download", "--quiet=2", package]).current_dir(&root))?;
-        }
-        for entry in fs::read_dir(&root)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|end| end == "deb") {
-                said("dpkg-deb", Command::new("dpkg-deb").arg("-x").args([&path, &root]))?;
-                fs::remove_file(&path)?;
-            }
-        }
-        Self::find(&root, version).with_context(|| format!("{} lacks a kernel or busybox: remove that folder", root.display()))
-    }
-
-    fn find(root: &Path, version: &str) -> Option<Self> {
-        let kernels = fs::read_dir(root.join("boot")).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-        let begins = format!("/vmlinuz-{version}.");
-        let kernel = kernels.into_iter().find(|path| path.to_string_lossy().contains(&begins))?;
-        let release = kernel.file_name()?.to_str()?.strip_prefix("vmlinuz-")?.to_owned();
-        // Debian 13 and later have all of it below /usr.
-        let found =
-            |path: &str| [root.to_owned(), root.join("usr")].map(|root| root.join(path)).into_iter().find(|path| path.exists());
-        Some(Self { kernel, modules: found(&format!("lib/modules/{release}"))?, busybox: found("bin/busybox")? })
-    }
-
-    /// Whether a guest with such a kernel can be started without taking anything out of packages.
-    #[cfg(test)]
-    pub fn is_there(version: &str) -> bool {
-        Workspace::load().is_ok_and(|workspace| Self::find(&workspace.root.join("target/guest"), version).is_some())
-    }
-}
-
-/// A kernel's version, or how it begins: numbers with dots.
-pub fn version(text: &str) -> Result<String> {
-    let is_version = text.split('.').all(|part| part.parse::<u16>().is_ok());
-    ensure!(is_version, "{text:?} is no version of a kernel: name one like 6.18");
-    Ok(text.to_owned())
-}
-
-/// The name of the newest package with Debian's kernel of that version for guests.
-fn newest_kernel(version: &str) -> Result<String> {
-    let begins = format!("linux-image-{version}.");
-    let names = said("apt-cache", Command::new("apt-cache").args(["pkgnames", &begins]))?;
-    let numbers = |name: &str| {
-        let release = name.strip_suffix("-cloud-amd64")?;
-        Some(release.split(|letter: char| !letter.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect::<Vec<u32>>())
-    };
-    let newest = names.lines().filter_map(|name| Some((numbers(name)?, name))).max();
-    let (_, name) = newest.with_context(|| {
-        format!("no package {begins}*-cloud-amd64 is known: add a Debian that has it to the sources of apt (6.1: bookworm; later: trixie-backports)")
-    })?;
-    Ok(name.to_owned())
-}
-
-/// What a program writes.
-fn said(name: &str, command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| name.to_owned())?;
-    ensure!(output.status.success(), "{name}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).with_context(|| name.to_owned())
-}
-
 /// The guest's first files, in memory.
 fn image(kept: &Kept, program: &str, arguments: &[String], queues: u16) -> Result<File> {
     let mut archive = Archive::default();
@@ -256,11 +180,13 @@ fn libraries<'a>(programs: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Path
 
 /// What the guest's first process does, as a shell's words.
 fn init(arguments: &[String], queues: u16) -> String {
-    let quoted = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
-    let arguments = arguments.iter().map(quoted).collect::<Vec<_>>().join(" ");
+    let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
+    let arguments = arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let told = std::env::vars().filter(|(name, _)| name.starts_with(TOLD));
+    let told: String = told.map(|(name, value)| format!(" {name}={}", quoted(&value))).collect();
     format!(
         "#!/bin/busybox sh
-export PATH=/usr/sbin:/sbin:/usr/bin:/bin HOME=/tmp RUST_BACKTRACE=1 CORELANE_CARD=eth0
+export PATH=/usr/sbin:/sbin:/usr/bin:/bin HOME=/tmp RUST_BACKTRACE=1 CORELANE_CARD=eth0{told}
 /bin/busybox --install -s /bin
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp; mount -t tmpfs run /run
 mkdir -p /dev/shm /dev/pts; mount -t tmpfs shm /dev/shm; mount -t devpts pts /dev/pts; ln -s /proc/self/fd /dev/fd

@@ -9,6 +9,7 @@ use super::lacking::{installed, missing};
 use super::share::Share;
 use super::{process, python};
 use crate::workspace::cargo;
+use xtask::rig;
 
 /// Most seconds that installing may take, all of it. DPDK comes in some 200 packages, and the build takes the CPUs meanwhile.
 pub const SECONDS: u64 = 500;
@@ -35,6 +36,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("openssl", "openssl"),
     ("pkg-config", "pkg-config"),
     ("python3", "python3"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
     ("rclone", "rclone"),
     ("rpcbind", "rpcbind"),
     ("siege", "siege"),
@@ -77,6 +79,10 @@ pub fn prepare(install: bool, target: &Path) -> anyhow::Result<Vec<&'static str>
     }
     let mut lacking = installed(absent, |packages| self::install(packages, &share))?;
     lacking.extend(python::prepare(true, target, &share)?);
+    // Which kernels there are changes with Debian: where this one is not to be had any more, tests of guests say so.
+    if let Err(why) = rig::prepare_guest() {
+        println!("no kernel for guests, their tests are skipped: {why:#}");
+    }
     Ok(lacking)
 }
 

@@ -163,7 +163,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         };
         assert!(endpoint.kind == EndpointKind::Stream, "a chain is sent to a connection");
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
-        let ended = self.send_once(key, handle, &mut chain);
+        let ended = self.send_once(key, handle, &mut chain, completions);
         if let Some((bytes, fault, released)) = ended {
             let outcome = Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault });
             completions.push(Completion { released, ..Completion::last(handle, outcome) });
@@ -183,7 +183,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         assert!(self.endpoints.at_mut(key.index).sending == Sending::Bytes(HeldAt::of(held)));
         let mut chain = self.held_chain(held);
         let handle = self.endpoints.at_mut(key.index).send_handle;
-        let ended = self.send_once(key, handle, &mut chain);
+        let ended = self.send_once(key, handle, &mut chain, completions);
         let Some((bytes, fault, released)) = ended else {
             let held = self.hold(Held::Chain(chain));
             self.endpoints.at_mut(key.index).sending = Sending::Bytes(HeldAt::of(held));
@@ -195,9 +195,15 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     }
 
     /// Sends what goes; none if nothing does. Says, too, whether the memory of that is released.
-    fn send_once(&mut self, key: Key, handle: Handle, chain: &mut Chain) -> Option<(usize, Option<Fault>, bool)> {
+    fn send_once(
+        &mut self,
+        key: Key,
+        handle: Handle,
+        chain: &mut Chain,
+        completions: &mut Vec<Completion>,
+    ) -> Option<(usize, Option<Fault>, bool)> {
         let asked = chain.len();
-        let (sent, is_released) = if asked >= self.tuning.zero_copy_bytes && self.means_of(key) == Means::Uncopied {
+        let (sent, is_released) = if asked >= self.tuning.zero_copy_bytes && self.means_of(key, completions) == Means::Uncopied {
             self.send_uncopied(key, handle, chain)
         } else {
             let files = &self.files;

@@ -21,15 +21,18 @@ use std::time::Duration;
 impl<S: ReadinessSource> ReadinessDriver<S> {
     /// How a large send leaves, which is counted. For the first of a connection its peer is looked at, and for the first uncopied one its socket is asked.
     #[inline(never)]
-    pub(super) fn means_of(&mut self, key: Key) -> Means {
+    pub(super) fn means_of(&mut self, key: Key, completions: &mut Vec<Completion>) -> Means {
+        // A notice that waits gives memory back, and nobody looks for events while sends end at once.
+        let is_short = self.is_short() && {
+            self.note_notices(key, completions);
+            self.is_short()
+        };
         let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
         let kept = self.kept.entry(key.bits()).or_insert_with(|| {
             let peer = sockets::peer_address(socket).ok().filter(|peer| peer.inet().is_some());
             let standing = if peer.is_some() { Standing::Unasked } else { Standing::Refused };
             KeptSends { standing, own: peer.as_ref().map(Own::of).unwrap_or_default(), ..KeptSends::default() }
         });
-        let is_short =
-            self.arena.free() < self.arena.reserve() || self.counters.sends.withheld_bytes > self.arena.limit() as u64 / 8;
         let asked = Asked { is_refused: kept.standing == Standing::Refused, is_short, always: self.tuning.zero_copy_always };
         let mut means = self.ways.choose(&kept.own, asked, clock::now);
         if means == Means::Uncopied && kept.standing == Standing::Unasked {
@@ -46,6 +49,11 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             Means::Copied(Why::Seen) => &mut self.counters.sends.copied_seen,
         } += 1;
         means
+    }
+
+    /// Whether no more memory should stay the kernel's.
+    fn is_short(&self) -> bool {
+        self.arena.free() < self.arena.reserve() || self.counters.sends.withheld_bytes > self.arena.limit() as u64 / 8
     }
 
     /// Sends what goes; says whether the memory of that is released.
@@ -204,10 +212,15 @@ mod tests {
 
     /// Sends so much of the arena's memory.
     fn send(driver: &mut EpollDriver, arena: &Arena, socket: Socket, bytes: usize) -> Completion {
+        ends_of_send(driver, arena, socket, bytes).pop().unwrap()
+    }
+
+    /// The same, with whatever ended at once.
+    fn ends_of_send(driver: &mut EpollDriver, arena: &Arena, socket: Socket, bytes: usize) -> Vec<Completion> {
         let mut chain = Chain::new();
         chain.push(arena.copy_of(&vec![7; bytes]).unwrap().share());
         driver.push(SEND, StreamOp::Send { socket, chain }.into());
-        std::iter::repeat_with(|| ()).find_map(|()| collect(driver).pop()).unwrap()
+        std::iter::repeat_with(|| collect(driver)).find(|ends| !ends.is_empty()).unwrap()
     }
 
     /// A driver with a connection over which it has sent more than its peer has room for, and that peer, which never reads.
@@ -265,6 +278,22 @@ mod tests {
         assert!(!send(&mut driver, &arena, socket, 4096).released);
         let sends = driver.counters().sends;
         assert_eq!((sends.copied_short, sends.uncopied), (2, 1));
+    }
+
+    #[test]
+    fn where_memory_is_short_what_was_read_comes_back_first() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let (mut driver, socket, _peer) = joined(&arena, Tuning::default().zero_copy_bytes(1));
+        let mut hoard: Vec<_> = std::iter::from_fn(|| arena.lease_or_none(64 << 10)).collect();
+        hoard.truncate(hoard.len() - arena.reserve() / (64 << 10) - 1);
+        assert!(!send(&mut driver, &arena, socket, 64 << 10).released, "it takes nothing of the reserve");
+        let notice = driver.endpoints.at_mut(Key::from(socket).index).descriptor.as_fd();
+        corelane_os::testing::wait_for(notice, libc::POLLERR);
+        let ends = ends_of_send(&mut driver, &arena, socket, 4096);
+        let released = ends.iter().map(|end| matches!(end.outcome, Outcome::Released)).collect::<Vec<_>>();
+        assert_eq!(released, [true, false], "{ends:?}");
+        let sends = driver.counters().sends;
+        assert_eq!((sends.uncopied, sends.copied_short, sends.copied_seen), (1, 0, 1), "it was copied for what the notice says");
     }
 
     #[test]

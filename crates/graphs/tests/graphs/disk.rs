@@ -20,9 +20,14 @@ pub struct Pages {
 impl Pages {
     /// Writes without a word of it.
     pub fn put(&mut self, offset: u64, bytes: &[u8]) {
-        for (at, byte) in (offset..).zip(bytes) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let at = offset + (bytes.len() - rest.len()) as u64;
+            let inside = (at % PAGE) as usize;
+            let (part, behind) = rest.split_at(rest.len().min(PAGE as usize - inside));
             let page = self.pages.entry(at / PAGE).or_insert_with(|| vec![0; PAGE as usize]);
-            page[(at % PAGE) as usize] = *byte;
+            page[inside..inside + part.len()].copy_from_slice(part);
+            rest = behind;
         }
         self.bytes = self.bytes.max(offset + bytes.len() as u64);
     }

@@ -18,6 +18,18 @@ fn honest() -> Pages {
     store.disk().clone()
 }
 
+/// Writes what is whole by its checksum.
+fn put_sealed(disk: &mut Pages, offset: u64, mut bytes: Vec<u8>) {
+    let sum = XxHash64::oneshot(offset, &bytes[8..]).to_le_bytes();
+    bytes[..8].copy_from_slice(&sum);
+    disk.put(offset, &bytes);
+}
+
+/// The first row that was written, which is one of a day, and where it lies.
+fn first_row(disk: &Pages) -> (u64, Vec<u8>) {
+    disk.written.iter().find(|(offset, _)| *offset > 1_314_815).cloned().unwrap()
+}
+
 /// A number that is wrong where any number could be.
 fn odd(random: &mut Random) -> u64 {
     match random.below(6) {
@@ -50,9 +62,7 @@ fn nothing_that_is_sealed_makes_it_panic_or_say_what_is_no_number() {
             if *offset > 1_400_000 && columns <= SERIES_MAX {
                 bytes.resize(64 + columns * 8, 0xa5);
             }
-            let sum = XxHash64::oneshot(*offset, &bytes[8..]).to_le_bytes();
-            bytes[..8].copy_from_slice(&sum);
-            disk.put(*offset, &bytes);
+            put_sealed(&mut disk, *offset, bytes);
         }
         let mut store = match Store::open(disk.clone()) {
             Ok(store) => store,
@@ -78,18 +88,58 @@ fn nothing_that_is_sealed_makes_it_panic_or_say_what_is_no_number() {
 #[test]
 fn a_step_after_the_end_of_time_is_none() {
     let honest = honest();
-    // The first row that was written is one of a day.
-    let (offset, row) = honest.written.iter().find(|(offset, _)| *offset > 1_314_815).unwrap();
+    let (offset, row) = first_row(&honest);
     let at = u64::from_le_bytes(row[8..16].try_into().unwrap());
     let first = offset - at / 300 % 288 * 32_768;
     for at in [u64::MAX - u64::MAX % 300, u64::MAX - u64::MAX % 86_400] {
         let (mut disk, mut row, there) = (honest.clone(), row.clone(), first + at / 300 % 288 * 32_768);
         row[8..16].copy_from_slice(&at.to_le_bytes());
-        let sum = XxHash64::oneshot(there, &row[8..]).to_le_bytes();
-        row[..8].copy_from_slice(&sum);
-        disk.put(there, &row);
+        put_sealed(&mut disk, there, row);
         assert!(last_known(&disk).unwrap() < Some(NOON + 3000));
         Store::open(disk).unwrap().record(NOON * 1000, &[]).unwrap();
+    }
+}
+
+/// The honest file, whose last row of a day has these bytes at this place, sealed.
+fn with_last_row(at: usize, bytes: &[u8]) -> Pages {
+    let mut disk = honest();
+    let (offset, mut row) = disk.written.iter().rfind(|(offset, _)| *offset > 1_314_815).cloned().unwrap();
+    row[at..at + bytes.len()].copy_from_slice(bytes);
+    put_sealed(&mut disk, offset, row);
+    disk
+}
+
+#[test]
+fn a_row_that_knows_of_more_seconds_than_can_be_or_of_none_is_a_gap() {
+    let known = |seconds: f32| {
+        let curves = view(&with_last_row(16, &seconds.to_le_bytes()), Span::Day, NOON + 1199).unwrap().curves;
+        curves.iter().all(|curve| !curve.average[287].is_nan())
+    };
+    assert!(known(1.0) && known(600.0), "an interval of up to a step may have ended in it");
+    for wrong in [600.1, 1e30, f32::INFINITY, f32::NAN, 0.0, -1.0] {
+        assert!(!known(wrong), "{wrong} seconds");
+    }
+}
+
+#[test]
+fn a_row_that_begins_in_the_midst_of_a_step_is_not_taken() {
+    let (_, row) = first_row(&honest());
+    let begin = u64::from_le_bytes(row[8..16].try_into().unwrap());
+    let last = last_known(&honest()).unwrap().unwrap();
+    assert!((last + 1).is_multiple_of(300) && last > begin);
+    let midst = with_last_row(8, &(last - 299 + 7).to_le_bytes());
+    assert_eq!(last_known(&midst).unwrap(), Some(last - 300), "the step before it is the last that is known");
+}
+
+#[test]
+fn of_a_series_that_a_file_has_twice_the_last_counts() {
+    let mut disk = honest();
+    let (offset, name) = disk.written.iter().find(|(offset, _)| *offset == 4096).cloned().unwrap();
+    // In the place of the rule, whose values are its minutes.
+    put_sealed(&mut disk, offset + 256, name);
+    for written in [disk.clone(), Store::open(disk).unwrap().disk().clone()] {
+        let curves = view(&written, Span::Day, NOON + 1199).unwrap().curves;
+        assert_eq!(curves.iter().map(|curve| (&curve.name, curve.most[287])).collect::<Vec<_>>(), [(&vlan(1), 39.0)]);
     }
 }
 

@@ -90,6 +90,17 @@ fn a_clock_that_goes_back_is_a_gap_and_no_more() {
 }
 
 #[test]
+fn a_clock_that_goes_back_again_and_again_leaves_the_step_known() {
+    let mut store = Store::open(Pages::default()).unwrap();
+    for _ in 0..6 {
+        for (at, count) in [(NOON, 0), (NOON + 119, 1190)] {
+            store.record(at * 1000, &[(vlan(1), Reading::Counter(count))]).unwrap();
+        }
+    }
+    assert_eq!(day(&store, NOON + 119).curves[0].average[287], 10.0, "more is known than a step has seconds");
+}
+
+#[test]
 fn notes_are_kept_in_order_and_the_oldest_make_room() {
     let mut store = Store::open(Pages::default()).unwrap();
     for number in 0..NOTES_MAX as u64 + 5 {

@@ -46,8 +46,8 @@ pub struct Settings {
     pub hz: u32,
     /// The knobs.
     pub knobs: Knobs,
-    /// Other programs on the lane's CPU have a part in the user fraction: the lane sleeps for as long as the time is theirs. Otherwise it is kept for the lane's own
-    /// services and tasks, and packets have what those do not want. The original's controller sleeps in any case.
+    /// The user fraction is kept for other programs on the lane's CPU: the lane sleeps for as long as the time is theirs, and its services share the rest with packets. Otherwise it is
+    /// kept for the lane's own services and tasks, and packets have what those do not want. The original's controller sleeps in any case.
     pub other_programs: bool,
 }
 

@@ -9,6 +9,10 @@
 //! it is empty, nobody does     -> the network goes on: what others did not want is not kept for them
 //! ```
 //!
+//! Beside other programs the account is the whole lane's: it grows as ever, and shrinks by what services and tasks of the lane take as well. So it fills while the lane sleeps. Packets
+//! are held when it is empty, and most of a flooded lane's services have nothing to do then. Services that go on without packets are not held: after [`LATE`] of their work packets have
+//! a chunk all the same.
+//!
 //! So over PERIOD and longer the network has at most 100 - user_frac per cent while others want the rest, whatever a packet costs and however fast they
 //! come, and others have at most user_frac per cent while packets wait ([`Timed::is_network_first`]).
 //! A value without a clock: what calls it says how long things took, in nanoseconds.
@@ -18,7 +22,7 @@ use super::knobs::Knobs;
 /// Nanoseconds over which the shares hold. A port that its lane receives for leaves receiving to the lane for as long.
 pub const PERIOD: u64 = 500_000;
 /// How much of the time that others took at once is made up for where they are other programs: the scheduler puts a program off at its own ticks, which are up to 4 milliseconds apart, so a
-/// lane that slept for others wakes late.
+/// lane that slept for others wakes late. What services take beyond the account is made up for as far as that, too.
 const LATE: u64 = 8 * PERIOD;
 /// A chunk that took so many times what it was to cost, and [`SLACK`] more, was interrupted: the rest of the time was somebody else's.
 const INTERRUPTED: u64 = 8;
@@ -40,6 +44,8 @@ pub struct Timed {
     /// Nanoseconds that a frame costs, 16 times; 0 before the first.
     cost: u64,
     is_held: bool,
+    /// Nanoseconds that the lane's services have taken while packets were held, where the account is the lane's.
+    put_off: u64,
     /// What the network is seen to have.
     counts: TimedCounts,
 }
@@ -57,7 +63,8 @@ impl Timed {
     /// A network that has taken nothing yet.
     #[must_use]
     pub fn new(knobs: Knobs, other_programs: bool) -> Self {
-        let mut new = Self { knobs, other_programs, account: 0, cost: 0, is_held: false, counts: TimedCounts::default() };
+        let counts = TimedCounts::default();
+        let mut new = Self { knobs, other_programs, account: 0, cost: 0, is_held: false, put_off: 0, counts };
         new.account = new.most();
         new
     }
@@ -65,7 +72,7 @@ impl Timed {
     /// From now on these hold; nothing is owed from before.
     pub fn set(&mut self, knobs: Knobs, other_programs: bool) {
         (self.knobs, self.other_programs) = (knobs, other_programs);
-        (self.account, self.is_held) = (self.most(), false);
+        (self.account, self.is_held, self.put_off) = (self.most(), false, 0);
     }
 
     /// What was counted.
@@ -80,9 +87,29 @@ impl Timed {
         self.knobs.user_frac == 0
     }
 
-    /// Something else than the network had the lane's time for so long: services, tasks, sleep. `waits` says whether packets waited meanwhile.
-    pub fn others_took(&mut self, nanoseconds: u64, waits: bool) {
+    /// Whether sleep is to be told apart from what the lane's services take.
+    #[must_use]
+    pub fn tells_sleep(&self) -> bool {
+        self.other_programs && !self.is_idle()
+    }
+
+    /// Services and tasks of the lane had its time for so long. `waits` says whether packets waited meanwhile.
+    pub fn services_took(&mut self, nanoseconds: u64, waits: bool) {
         self.counts.overruns += u64::from(waits && nanoseconds > PERIOD);
+        if !self.tells_sleep() {
+            return self.slept(nanoseconds);
+        }
+        self.charge(nanoseconds);
+        self.put_off = if self.is_held { self.put_off.saturating_add(nanoseconds) } else { 0 };
+        if self.put_off >= LATE {
+            // That chunk empties it again.
+            let chunk = self.chunk();
+            self.go_on((chunk - self.share(chunk.cast_unsigned())).max(1));
+        }
+    }
+
+    /// The lane slept for so long, or others had its time in another way.
+    pub fn slept(&mut self, nanoseconds: u64) {
         self.account = self.account.saturating_add(self.share(nanoseconds)).min(self.reserve());
         if self.is_held && self.account >= self.enough() {
             self.is_held = false;
@@ -100,7 +127,7 @@ impl Timed {
     /// The network took so long, of which all was its own: receiving what became nobody's frame, or sending.
     pub fn charge(&mut self, nanoseconds: u64) {
         let took = nanoseconds.min(INTERRUPTED * PERIOD);
-        self.account = (self.account + self.share(took) - took.cast_signed()).max(-OWED);
+        self.account = (self.account + self.share(took) - took.cast_signed()).max(-self.owed());
         if self.account <= 0 && !self.is_idle() && !self.is_held {
             self.is_held = true;
             self.counts.held += 1;
@@ -110,8 +137,13 @@ impl Timed {
     /// Nobody else wants the lane's time now: the network goes on, if that time is not other programs'.
     pub fn nobody_wants(&mut self) {
         if !self.other_programs && self.is_held {
-            (self.account, self.is_held) = (0, false);
+            self.go_on(0);
         }
+    }
+
+    /// Packets are held no longer, though the account was not filled.
+    fn go_on(&mut self, account: i64) {
+        (self.account, self.is_held, self.put_off) = (account, false, 0);
     }
 
     /// Frames that each port may bring now; none while the network is held.
@@ -169,6 +201,11 @@ impl Timed {
     /// The most that the account grows to while others have the time.
     fn reserve(&self) -> i64 {
         if self.other_programs { self.most().max(self.share(LATE)) } else { self.most() }
+    }
+
+    /// How far the account may be behind.
+    fn owed(&self) -> i64 {
+        if self.other_programs { OWED.max(self.share(LATE)) } else { OWED }
     }
 
     /// What a chunk costs, or all that the account holds.

@@ -11,8 +11,7 @@ const HOP_BYTES: usize = 8;
 const UNICAST: u8 = 1;
 const CLONED: u32 = 0x200;
 const DEAD: u8 = 1;
-/// What stands for a route's way.
-const VIA: u16 = 18;
+/// What is put around a route's packets. A router of another family stands in an attribute of its own (`RTA_VIA`).
 const ENCAPSULATION: u16 = 22;
 
 /// A prefix: its first address, and its bits.
@@ -89,7 +88,7 @@ fn hops(attributes: &Attributes<'_>, destination: IpAddr) -> io::Result<Vec<Hop>
 
 /// A hop, if it is a router of the destination's family and packets go to it as they are.
 fn hop(attributes: &Attributes<'_>, interface: u32, destination: IpAddr) -> Option<Hop> {
-    let is_plain = attributes.get(VIA).is_none() && attributes.get(ENCAPSULATION).is_none();
+    let is_plain = attributes.get(ENCAPSULATION).is_none();
     let router = attributes.get(libc::RTA_GATEWAY).and_then(address)?;
     (is_plain && router.is_ipv4() == destination.is_ipv4()).then_some(Hop { router, interface })
 }
@@ -170,12 +169,17 @@ pub(super) mod tests {
             one_hop(16, 8, &[router(3)]),
             one_hop(0, 8, &[]),
             one_hop(0, 8, &[router(4), attribute(ENCAPSULATION, &[])]),
-            one_hop(0, 8, &[attribute(VIA, &[0; 18])]),
+            one_hop(0, 8, &[attribute(libc::RTA_VIA, &[0; 18])]),
             one_hop(0, 8, &[attribute(libc::RTA_GATEWAY, &[0; 16])]),
         ];
         let found = hops_of(&v4(&[attribute(libc::RTA_MULTIPATH, &several.concat())]));
         let hop = |last, interface| Hop { router: [10, 0, 0, last].into(), interface };
         assert_eq!(found, [hop(1, 7), hop(3, 8)]);
+        // Each begins at a multiple of four, wherever the one before it ends.
+        let mut odd = one_hop(0, 7, &[router(1), vec![5, 0, 99, 0, 7]]);
+        odd.resize(odd.len().next_multiple_of(4), 0);
+        let found = hops_of(&v4(&[attribute(libc::RTA_MULTIPATH, &[odd, one_hop(0, 8, &[router(2)])].concat())]));
+        assert_eq!(found, [hop(1, 7), hop(2, 8)]);
         for cut in 1..HOP_BYTES {
             assert!(read(&v4(&[attribute(libc::RTA_MULTIPATH, &several[0][..cut])])).is_err(), "{cut}");
         }

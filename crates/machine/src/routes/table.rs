@@ -140,7 +140,6 @@ impl Table {
     pub fn begin(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.set(Vec::new()));
         self.entries.retain(|_, entry| entry.told != 0);
-        self.touched.clear();
         self.sweep = Some(Bound::Unbounded);
     }
 
@@ -231,9 +230,8 @@ impl Table {
         if let Some(from) = self.sweep.take() {
             let next = self.entries.range((from, Bound::Unbounded)).next().map(|(prefix, _)| *prefix);
             self.sweep = next.map(Bound::Excluded);
-            if let Some(next) = next {
-                self.touched.remove(&next);
-                return Some(next);
+            if next.is_some() {
+                return next;
             }
         }
         self.touched.pop_first()

@@ -1,4 +1,5 @@
 use super::message::Prefix;
+use super::message::tests::attribute;
 use super::table::{Place, Table, WAYS_MAX, Way};
 use super::*;
 use corelane_os::testing::network::{ip, on_thread, unshared};
@@ -172,10 +173,60 @@ fn new_ways_come_before_old_ones_go_where_there_is_room() {
     let events = table.take(99);
     assert_eq!(events.len(), 18);
     assert!(events[..2].iter().all(|event| matches!(event, RouteEvent::Delete { .. })), "there is room for 16");
+    table.add(one, 0, (10..18).map(of).collect(), Place::InsteadOfFirst);
+    assert_eq!(table.take(99).len(), 8);
+    table.add(one, 0, (20..28).map(of).collect(), Place::InsteadOfFirst);
+    let events = table.take(99);
+    assert!(events[..8].iter().all(|event| matches!(event, RouteEvent::Add(_))), "both sets have room: {events:?}");
 }
 
 #[test]
-fn a_table_is_bounded_and_forgets_ways_that_nobody_uses() {
+fn a_route_is_known_once_wherever_it_stands() {
+    let (mut table, mut listener) = (Table::new(9), Listener::default());
+    let (one, of) = (prefix(1, false), |number| vec![way(number, "eth0", false)]);
+    let router = |number: u8| vec![(format!("192.0.2.{number}"), "eth0".to_owned())];
+    let mut told = |table: &mut Table| {
+        listener.hear(&table.take(99));
+        listener.ways("10.1.0.0/24")
+    };
+    table.add(one, 0, of(1), Place::First);
+    table.add(one, 0, of(2), Place::First);
+    assert_eq!(told(&mut table), router(2));
+    // Two of the kernel's that differ in their weights alone.
+    table.add(one, 0, of(1), Place::InsteadOfFirst);
+    assert_eq!(told(&mut table), router(1), "it stands behind the one that it replaces");
+    assert!(table.delete(one, 0, of(1)));
+    assert_eq!((told(&mut table), table.len()), (vec![], 0));
+    table.add(one, 0, [of(3), of(3)].concat(), Place::First);
+    assert_eq!(told(&mut table), router(3), "a way that stands twice in a route is one");
+}
+
+#[test]
+fn a_route_of_ipv6_that_leads_nowhere_hides_those_behind_it() {
+    let (mut table, mut listener) = (Table::new(9), Listener::default());
+    table.add(prefix(1, true), 10, vec![way(1, "eth0", true)], Place::InsteadOfAll);
+    table.add(prefix(1, true), 5, Vec::new(), Place::InsteadOfAll);
+    assert_eq!((table.take(9), table.len()), (Vec::new(), 1));
+    assert!(table.delete(prefix(1, true), 5, Vec::new()));
+    listener.hear(&table.take(9));
+    assert_eq!(listener.0.len(), 1);
+}
+
+#[test]
+fn what_was_never_told_leaves_its_room_to_a_new_list() {
+    let (mut table, mut listener) = (Table::new(2), Listener::default());
+    let add = |table: &mut Table, number| table.add(prefix(number, false), 0, vec![way(1, "eth0", false)], Place::Last);
+    add(&mut table, 1);
+    add(&mut table, 2);
+    table.begin();
+    add(&mut table, 3);
+    add(&mut table, 4);
+    listener.hear(&table.take(9));
+    assert_eq!((table.refused, listener.0.len(), table.len()), (0, 2, 2));
+}
+
+#[test]
+fn a_table_is_bounded() {
     let mut table = Table::new(2);
     for number in 1..5 {
         table.add(prefix(number, false), 0, vec![way(1, "eth0", false)], Place::First);
@@ -183,13 +234,36 @@ fn a_table_is_bounded_and_forgets_ways_that_nobody_uses() {
     assert_eq!((table.len(), table.refused, table.take(9).len()), (2, 2, 2));
     table.add(prefix(1, false), 0, vec![way(2, "eth0", false)], Place::InsteadOfFirst);
     assert_eq!((table.refused, table.take(9).len()), (2, 2), "what is known has room");
-    for number in 0..100_000_u32 {
+}
+
+#[test]
+fn ways_that_nobody_uses_are_forgotten_now_and_then_and_others_never() {
+    let (mut table, mut listener) = (Table::new(5000), Listener::default());
+    let of = |number: u32| {
         let [_, a, b, c] = number.to_be_bytes();
-        let ways = vec![Way { router: [10, a, b, c].into(), interface: "eth0".into() }];
-        table.add(prefix(1, false), 0, ways, Place::InsteadOfFirst);
+        vec![Way { router: [10, a, b, c].into(), interface: "eth0".into() }]
+    };
+    let (changes, stays) = (prefix(1, false), prefix(2, false));
+    table.add(changes, 0, of(1), Place::First);
+    table.add(stays, 7, of(2), Place::First);
+    // It is used once this one goes, and not before.
+    table.add(stays, 9, of(3), Place::First);
+    listener.hear(&table.take(9));
+    for number in 10..100_000 {
+        table.add(changes, 0, of(number), Place::InsteadOfFirst);
         assert!(table.sets() <= 2050, "{number}");
     }
-    assert_eq!(table.take(9).len(), 2);
+    assert!(table.delete(stays, 7, of(2)));
+    listener.hear(&table.take(9));
+    let router = |number: u32| vec![(of(number)[0].router.to_string(), "eth0".to_owned())];
+    assert_eq!((listener.ways("10.1.0.0/24"), listener.ways("10.2.0.0/24")), (router(99_999), router(3)));
+    // Where many are in use, they are not gone through for each new one.
+    for number in 0..3000_u16 {
+        let address = IpAddr::from([0xfd00, number, 0, 0, 0, 0, 0, 0]);
+        table.add(Prefix { address, bits: 48 }, 0, of(200_000 + u32::from(number)), Place::InsteadOfAll);
+    }
+    (0..2000).for_each(|number| table.add(changes, 0, of(300_000 + number), Place::InsteadOfFirst));
+    assert!(table.sets() > 4000, "{}", table.sets());
 }
 
 #[test]
@@ -201,6 +275,7 @@ fn a_delete_of_what_is_not_known_asks_for_a_list() {
     assert!(table.delete(prefix(1, true), 7, of(1)), "likewise");
     assert!(!table.delete(prefix(1, true), 0, of(2)));
     assert!(!table.delete(prefix(1, true), 0, Vec::new()));
+    assert!(!table.delete(prefix(1, true), 0, [of(1), of(2)].concat()), "one more than there is");
     // IPv6 may have a way to a link beside one by a router; it does not hide that.
     table.add(prefix(1, true), 0, Vec::new(), Place::InsteadOfAll);
     assert_eq!(table.take(9).len(), 1);
@@ -209,6 +284,39 @@ fn a_delete_of_what_is_not_known_asks_for_a_list() {
     assert!(!table.delete(prefix(2, false), 0, vec![way(3, "eth0", false)]), "one of two");
     assert!(table.delete(prefix(2, false), 0, vec![way(2, "eth0", false)]));
     assert!(table.delete(prefix(2, false), 0, vec![way(3, "eth0", false)]), "the only one there is");
+}
+
+/// What the kernel tells of an interface, in this family's words.
+fn link(family: i32, index: u32, flags: i32, name: &str) -> Vec<u8> {
+    let head = [&[family as u8, 0, 0, 0][..], &index.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 4]].concat();
+    let name = attribute(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
+    [head, name].concat()
+}
+
+#[test]
+fn all_is_listed_anew_where_routes_may_have_gone_or_have_another_interface() {
+    let (mut table, mut links) = (Table::new(9), Links::new());
+    let mut heard = |kind, body: &[u8]| {
+        let is_enough = understand((100, &mut table, &mut links), kind, 0, body);
+        (is_enough, links.values().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(" "))
+    };
+    let mut is = |kind, body: &[u8], is_enough: bool, names: &str| assert_eq!(heard(kind, body), (is_enough, names.to_owned()));
+    let (new, delete, no_family, up) = (libc::RTM_NEWLINK, libc::RTM_DELLINK, libc::AF_UNSPEC, libc::IFF_UP);
+    is(new, &link(no_family, 7, up, "eth0"), true, "eth0");
+    is(new, &link(no_family, 7, up | libc::IFF_PROMISC, "eth0"), true, "eth0");
+    is(new, &link(no_family, 8, 0, "eth1"), true, "eth0 eth1");
+    is(new, &link(no_family, 7, up, "wan"), false, "wan eth1");
+    is(new, &link(no_family, 7, 0, "wan"), false, "wan eth1");
+    // A bridge has lost its port, which is there still.
+    is(delete, &link(libc::AF_BRIDGE, 7, 0, "wan"), true, "wan eth1");
+    is(delete, &link(no_family, 7, 0, "wan"), false, "eth1");
+    is(delete, &link(no_family, 7, 0, "wan"), true, "eth1");
+    is(new, &link(no_family, 9, 0, "eth2")[..12], false, "eth1");
+    is(libc::RTM_DELADDR, &[], false, "eth1");
+    is(NEW_NEXT_HOP, &[], false, "eth1");
+    is(DELETE_NEXT_HOP, &[], false, "eth1");
+    is(libc::RTM_NEWROUTE, &[2, 24], false, "eth1");
+    is(libc::RTM_NEWRULE, &[], true, "eth1");
 }
 
 /// A follower of table 100 in a namespace with two interfaces, and who is told.
@@ -266,8 +374,15 @@ impl Scene {
 #[test]
 fn routes_come_change_and_go_with_the_kernels() {
     Scene::run("routes_come_change_and_go_with_the_kernels", |scene| {
-        scene.ip(&["route add 10.1.0.0/16 via 192.0.1.9 table 100", "route add 10.9.0.0/16 via 192.0.1.9 table 101"]);
-        assert_eq!(scene.listener.0.len(), 1, "what was there before, of the table");
+        scene.ip(&[
+            "route add 10.1.0.0/16 via 192.0.1.9 table 100",
+            "route add 10.9.0.0/16 via 192.0.1.9 table 101",
+            "route add 10.6.0.0/16 via 192.0.1.9 table 100",
+            "route append 10.6.0.0/16 via 192.0.1.8 table 100",
+        ]);
+        assert_eq!(scene.listener.0.len(), 2, "what was there before, of the table");
+        scene.has("10.6.0.0/16", &[("192.0.1.9", "here1")]);
+        scene.ip(&["route delete 10.6.0.0/16 table 100", "route delete 10.6.0.0/16 table 100"]);
         scene.has("10.1.0.0/16", &[("192.0.1.9", "here1")]);
         scene.ip(&["route add default via 192.0.2.9 table 100", "route add fd09::/32 via fd00:1::9 table 100"]);
         scene.ip(&["route add 10.8.0.0/16 via 192.0.1.9 table 101"]);
@@ -371,8 +486,15 @@ fn next_hops_that_have_numbers_are_followed() {
         scene.has("10.1.0.0/16", &[("192.0.1.9", "here1"), ("192.0.2.9", "here2")]);
         scene.ip(&["nexthop replace id 7 via 192.0.1.5 dev here1"]);
         scene.has("10.1.0.0/16", &[("192.0.1.5", "here1"), ("192.0.2.9", "here2")]);
+        // One that stands behind another changes nothing.
+        scene.ip(&["route add 10.2.0.0/16 via 192.0.2.7 table 100", "route append 10.2.0.0/16 nhid 7 table 100"]);
+        scene.ip(&["nexthop replace id 7 via 192.0.1.6 dev here1"]);
+        scene.has("10.2.0.0/16", &[("192.0.2.7", "here2")]);
+        scene.ip(&["route delete 10.2.0.0/16 via 192.0.2.7 table 100"]);
+        scene.has("10.2.0.0/16", &[("192.0.1.6", "here1")]);
         scene.ip(&["nexthop delete id 7"]);
         scene.has("10.1.0.0/16", &[("192.0.2.9", "here2")]);
+        scene.has("10.2.0.0/16", &[]);
         scene.ip(&["nexthop delete id 8"]);
         assert_eq!(scene.listener, Listener::default());
     });
@@ -387,8 +509,13 @@ fn ten_thousand_routes_are_followed_though_notices_are_lost() {
             let of = |number: u32| format!("route {verb} 10.{}.{}.0/24 via {via} table 100", number >> 8, number & 255);
             (0..10_000).map(of).collect()
         };
-        ip(&all("add", "192.0.1.9")).unwrap();
+        ip(&["link add other type veth peer name beyond".to_owned()]).unwrap();
         scene.hear();
+        let known = scene.follower.links.len();
+        ip(&all("add", "192.0.1.9")).unwrap();
+        ip(&["link delete other".to_owned()]).unwrap();
+        scene.hear();
+        assert_eq!(scene.follower.links.len(), known - 2, "the notices were lost as well");
         assert_eq!(scene.listener.0.len(), 10_000);
         assert!(scene.follower.counts().lists >= 2, "{:?}", scene.follower.counts());
         ip(&all("replace", "192.0.2.9")).unwrap();

@@ -80,6 +80,7 @@ const RULES: &[Rule] = &[
     rule("*", "it needs * descriptors, and the limit is *", Lack::Said),
     rule("*", "this process may lock any amount (ulimit -l)", Lack::Said),
     rule("rig::a_guest_runs_a_program_under_its_own_kernel", "it needs qemu-system-x86, *", Lack::Said),
+    rule("card::what_a_card_reads_*", "it needs qemu-system-x86, *", Lack::Said),
     rule("card::*", "no card is named by CORELANE_CARD, *", Lack::Said),
     rule("*", "how a thread is made to call is known for x86-64 alone", Lack::Said),
 ];

@@ -13,8 +13,12 @@ struct Flooded {
     /// Nanoseconds of a frame, and of one turn of the tasks.
     frame: u64,
     slice: u64,
+    /// Nanoseconds that a service of the lane takes for each frame.
+    service: u64,
     now: u64,
     left_at: u64,
+    is_asleep: bool,
+    asleep: u64,
     network: u64,
     user: u64,
     /// Nanoseconds by which it wakes too late, at the most.
@@ -30,8 +34,11 @@ impl Flooded {
             other_programs,
             frame,
             slice,
+            service: 0,
             now: 0,
             left_at: 0,
+            is_asleep: false,
+            asleep: 0,
             network: 0,
             user: 0,
             late: 0,
@@ -39,9 +46,19 @@ impl Flooded {
         }
     }
 
+    /// Tells what has passed since the network had the lane.
+    fn tell(&mut self, waits: bool) {
+        let passed = self.now - self.left_at;
+        match std::mem::take(&mut self.is_asleep) {
+            true => self.timed.slept(passed),
+            false => self.timed.services_took(passed, waits),
+        }
+        self.left_at = self.now;
+    }
+
     /// A turn; the tasks want the lane, or it would sleep.
     fn turn(&mut self, tasks_want: bool) {
-        self.timed.others_took(self.now - self.left_at, tasks_want);
+        self.tell(tasks_want);
         if !tasks_want {
             self.timed.nobody_wants();
         }
@@ -53,13 +70,21 @@ impl Flooded {
             assert_eq!(self.timed.network_took(took, frames), took, "nobody interrupts here");
         }
         self.left_at = self.now;
+        self.now += frames * self.service;
+        self.user += frames * self.service;
+        if self.service > 0 {
+            self.tell(true);
+        }
         let is_first = frames > 0 && self.timed.is_network_first();
         if tasks_want && !is_first {
             self.now += self.slice;
             self.user += self.slice;
         } else if let Some(held) = self.timed.held_for().filter(|_| self.other_programs) {
             assert!(held > 0, "who is held is held for some time");
-            self.now += held + self.random.below(self.late + 1);
+            let slept = held + self.random.below(self.late + 1);
+            self.now += slept;
+            self.asleep += slept;
+            self.is_asleep = true;
         } else {
             self.now += 100;
         }
@@ -122,6 +147,41 @@ fn time_for_other_programs_is_kept_for_them() {
     }
 }
 
+/// What a service does for each packet is the lane's time, not other programs': it answers until the lane's part is used up, and then all sleep.
+#[test]
+fn other_programs_have_theirs_whatever_services_take() {
+    let mut random = Random::new(23);
+    for user_frac in [10, 30, 50, 90] {
+        for service in [500, 2_000, 2_000 + random.below(8_000)] {
+            let mut lane = Flooded { service, late: random.below(2_000_000), ..Flooded::new(user_frac, true, 1_000, 0) };
+            while lane.now < 10_000 * PERIOD {
+                lane.turn(false);
+            }
+            let (share, answered) = (lane.asleep as f64 * 100.0 / lane.now as f64, lane.user);
+            assert!((share - f64::from(user_frac)).abs() < 3.0, "{share} for {user_frac}, {service} ns each");
+            assert!(answered > 0 && lane.network > 0);
+        }
+    }
+}
+
+/// Services that never let the lane sleep have what packets leave, but packets come all the same.
+#[test]
+fn services_without_end_do_not_shut_packets_out() {
+    for user_frac in [10, 50, 90] {
+        let mut lane = Flooded::new(user_frac, true, 2_000, 20_000);
+        let (mut waited, mut longest) = (0, 0);
+        while lane.now < 1_000 * PERIOD {
+            let before = (lane.now, lane.network);
+            lane.turn(true);
+            waited = if lane.network > before.1 { 0 } else { waited + lane.now - before.0 };
+            longest = longest.max(waited);
+        }
+        assert_eq!(lane.asleep, 0);
+        assert!(longest <= 9 * PERIOD, "packets waited for {longest} ns");
+        assert!(lane.user_share() > 90.0, "{}", lane.user_share());
+    }
+}
+
 /// The scheduler lets a lane that slept for other programs run at its next tick, or later: packets have that time afterwards.
 #[test]
 fn a_lane_that_wakes_late_makes_up_for_it() {
@@ -139,7 +199,7 @@ fn a_lane_that_wakes_late_makes_up_for_it() {
 fn at_half_load_nobody_is_held() {
     let mut timed = Timed::new(Controller::Timed.knobs(), false);
     for _ in 0..10_000 {
-        timed.others_took(16_000, false);
+        timed.slept(16_000);
         assert!(timed.frames() > 0);
         timed.network_took(16_000, 8);
     }
@@ -157,7 +217,7 @@ fn a_lane_that_was_stopped_owes_nobody_and_is_owed_nothing() {
     assert!(own < 3_000_000, "{own} of a second for 64 frames of 2 us");
     // Between turns: it was others', and packets have no more than their part of a period for it.
     let held = lane.timed.counts().held;
-    lane.timed.others_took(1_000_000_000, true);
+    lane.timed.services_took(1_000_000_000, true);
     assert_eq!(lane.timed.counts().overruns, 1);
     let mut frames = 0;
     while lane.timed.counts().held == held {
@@ -172,7 +232,8 @@ fn a_lane_that_was_stopped_owes_nobody_and_is_owed_nothing() {
 fn a_clock_that_jumps_ends_nothing() {
     let mut timed = Timed::new(Controller::Timed.knobs(), true);
     for nanoseconds in [0, 1, u64::MAX, u64::MAX / 2, 0] {
-        timed.others_took(nanoseconds, true);
+        timed.services_took(nanoseconds, true);
+        timed.slept(nanoseconds);
         timed.network_took(nanoseconds, 1);
         timed.network_took(nanoseconds, u64::MAX);
         assert!(timed.held_for().is_none_or(|held| held > 0) && timed.burst() >= 1);
@@ -195,7 +256,7 @@ fn burst_max_bounds_what_comes_before_others() {
     let mut timed = Timed::new(knobs, false);
     assert_eq!((timed.burst(), timed.frames()), (20, 10));
     timed.network_took(10_000, 10);
-    timed.others_took(PERIOD, true);
+    timed.services_took(PERIOD, true);
     assert_eq!((timed.cost(), timed.burst()), (1_000, 20));
     let mut frames = 0;
     while timed.frames() > 0 {
