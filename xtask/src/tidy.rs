@@ -18,6 +18,7 @@ mod machine;
 mod manifest;
 mod program;
 mod quotes;
+mod sentences;
 mod source;
 mod tree;
 mod unsafety;
@@ -39,7 +40,7 @@ pub struct Arguments {
 
 type Check = fn(&Tree, &mut Vec<Finding>);
 
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 13] = [
     calls::check,
     circles::check,
     layering::check,
@@ -52,6 +53,7 @@ const CHECKS: [Check; 12] = [
     leftovers::check,
     program::check,
     quotes::check,
+    sentences::check,
 ];
 
 /// Prints what breaks a rule; the exit code is 1 if anything does.

@@ -7,11 +7,7 @@
 //!                                    +--drained: all has left <-----+         so each connection has one piece under way, and no memory of its own
 //! ```
 //!
-//! * **A byte's place in its connection's stream tells what it is** ([`corelane_wire::pattern`]). So every client can check what it gets, whatever `size` is.
-//! * **The region is never written again.** Whatever way a piece is sent, and whenever its memory is released, no peer sees another byte than it should.
-//! * **What a peer says is dropped.** A peer that has finished gets what was on its way, and then the end.
-//! * **A peer that takes nothing** ends at `send_limit`, as with every service: a piece is one request.
-//! * **A drain** sends no further piece.
+//! DESIGN.md has what always holds: a byte's place tells what it is, the region is never written again, one piece is under way on each connection.
 #![forbid(unsafe_code)]
 
 mod discard;
