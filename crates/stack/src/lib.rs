@@ -24,7 +24,7 @@
 //! | ICMP errors and resets of TCP; echoes | 1,000 a second and 50 at once; 10,000 and 500; and of each peer alone, in 256 shares, 10 and 5; 20 and 20 |
 //! | ways that are narrower than the interface | [`NARROW_MAX`], half of them by the word of one router, for ten minutes |
 //! | peers of long answers to echoes, whose ways may be narrow | the last 64 |
-//! | questions for neighbours to all of a link | 250 a second and 100 at once |
+//! | questions for neighbours to all of a link | 250 a second and 100 at once of all lanes, each of which has its part |
 //! | interfaces; own addresses and routes; routes of one prefix | [`INTERFACES_MAX`]; [`ROUTES_MAX`]; [`WAYS_MAX`] |
 //! | frames that were forwarded and wait for their port | a quarter of its frames |
 //! | announcements against who claims an address; answers to queries for listeners | one in 10 seconds; one at a time |

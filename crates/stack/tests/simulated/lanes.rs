@@ -94,6 +94,27 @@ fn each_flow_is_served_by_its_lane_and_stays_in_order() {
     }
 }
 
+/// All lanes together ask no more of the whole link than one alone may.
+#[test]
+fn questions_to_all_of_the_link_are_bounded_for_all_lanes_together() {
+    let change: fn(corelane_stack::Settings) -> corelane_stack::Settings = |settings| settings.with_network(STACK.into(), 8);
+    let mut program = Program::new(&Plan { change, ..plan(4, 3) }, &ADDRESSES);
+    let mac = mac(&program);
+    let mut questions = vec![0; 4];
+    for number in 0..800_u32 {
+        let from = SocketAddr::new(IpAddr::from((0x0a09_0000 + number).to_be_bytes()), 2000);
+        program.test.send(&udp_in(mac, from, (STACK, PORT).into(), b"forged", 1400, 0).remove(0));
+        if number % 100 == 99 {
+            program.pass(1_000_000);
+        }
+    }
+    program.pass(1_000_000);
+    (0..4).for_each(|lane| questions[lane] = program.counts(lane).questions_asked);
+    assert!(questions.iter().all(|asked| (25..=30).contains(asked)), "a hundred at once: {questions:?}");
+    assert!((0..4).all(|lane| program.counts(lane).questions_limited > 0));
+    program.close();
+}
+
 /// The card puts all on the first lane; the others get theirs as parcels, which go home.
 #[test]
 fn on_a_card_without_rss_packets_change_lanes_in_order_under_every_policy() {
