@@ -227,7 +227,7 @@ fn end<D: Driver>(name: &str, sender: Sender<D>) -> (Tally, SendCounters) {
 fn nothing_is_copied((tally, sends): (Tally, SendCounters)) -> bool {
     sends == SendCounters { uncopied: sends.uncopied, ..SendCounters::default() }
         && (tally.sends, tally.bytes) == (tally.kept, tally.kept_bytes)
-        && sends.uncopied >= tally.sends
+        && sends.uncopied == tally.sends
 }
 
 fn by_driver<D: Driver>(make: impl Fn(Arena, Tuning) -> D) {
