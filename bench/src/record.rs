@@ -132,10 +132,24 @@ mod tests {
         }
     }
 
+    /// A text of the root, which has so many lines at the most.
+    fn text(name: &str, most: usize) -> String {
+        let text = fs::read_to_string(root().join(name)).expect("a text");
+        let lines = text.lines().count();
+        assert!(lines <= most, "{name} has {lines} lines, {most} at the most");
+        text
+    }
+
     fn rows() -> Vec<Row> {
-        let text = fs::read_to_string(root().join("BENCHMARKS.md")).expect("BENCHMARKS.md");
-        assert!(text.lines().count() <= 150, "BENCHMARKS.md has {} lines", text.lines().count());
+        let text = text("BENCHMARKS.md", 150);
         text.lines().filter_map(Row::of).collect()
+    }
+
+    #[test]
+    fn the_first_page_has_a_hundred_lines_and_five_limits() {
+        let page = text("README.md", 100);
+        let (_, limits) = page.split_once("Five limits to know first").expect("README.md names limits");
+        assert_eq!(limits.lines().filter(|line| line.starts_with("* ")).count(), 5);
     }
 
     #[test]
