@@ -88,7 +88,7 @@ struct Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // One that has ended is waited for all the same.
+        // No harm if it has ended.
         let _ = self.rig.kill();
         let _ = self.rig.wait();
     }
@@ -164,7 +164,8 @@ impl Guest {
             self.rig.kill().unwrap();
         }
         if reader.is_corrupt == is_right {
-            self.faults.push(format!("of {} bytes it was to be {is_right} that they are right", reader.read));
+            let expected = if is_right { "what was sent" } else { "something that was written" };
+            self.faults.push(format!("{expected} was to be read in the {} bytes", reader.read));
         }
     }
 }
