@@ -9,6 +9,7 @@ mod density;
 mod finding;
 mod graph;
 mod habits;
+mod held;
 mod imports;
 mod layering;
 mod leftovers;
@@ -39,7 +40,7 @@ pub struct Arguments {
 
 type Check = fn(&Tree, &mut Vec<Finding>);
 
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 13] = [
     calls::check,
     circles::check,
     layering::check,
@@ -52,6 +53,7 @@ const CHECKS: [Check; 12] = [
     leftovers::check,
     program::check,
     quotes::check,
+    held::check,
 ];
 
 /// Prints what breaks a rule; the exit code is 1 if anything does.
