@@ -12,6 +12,7 @@ on_each_driver!(
     a_flood_of_fragments_leaves_honest_datagrams,
     an_interface_that_is_down_or_gone_is_told_to_all_who_ask,
     each_question_has_one_answer,
+    of_a_datagram_no_more_fragments_wait_than_are_set,
     the_longest_datagrams_are_answered,
     what_a_stopped_lane_loses_is_counted,
     what_leaves_its_checksums_out_is_answered,
@@ -26,9 +27,14 @@ const NO_PROGRAMS: &str = "setpriv --bounding-set=-bpf,-sys_admin";
 pub const WAYS: [&str; 2] = ["", NO_PROGRAMS];
 
 pub fn start(driver: Driver, test: &str, before: &str, command: &str, more: &[&str]) -> Option<Server> {
+    start_at(ADDRESS, driver, test, before, command, more)
+}
+
+/// The same with another port.
+fn start_at(port: &str, driver: Driver, test: &str, before: &str, command: &str, more: &[&str]) -> Option<Server> {
     let script = format!("{before} && exec {command} \"$0\" \"$@\"");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
-    driver.start_under(test, &wrapper, &[&["--lanes", "1", "--packet", ADDRESS, V4][..], more].concat())
+    driver.start_under(test, &wrapper, &[&["--lanes", "1", "--packet", port, V4][..], more].concat())
 }
 
 /// Runs a line of shell where the server is.
@@ -210,6 +216,22 @@ fn the_longest_datagrams_are_answered(driver: Driver) {
         assert_eq!((count("reassembled"), count("frames_dropped") - count("frames_not_ours")), (4, 0), "{packets}");
         ends(server);
     }
+}
+
+/// One may wait in fewer fragments than the longest needs, as FreeBSD has it: with one more it must be whole.
+fn of_a_datagram_no_more_fragments_wait_than_are_set(driver: Driver) {
+    let test = "packet_ports::of_a_datagram_no_more_fragments_wait_than_are_set";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let port = format!("{ADDRESS},fragments=16");
+    let Some(server) = start_at(&port, driver, test, WIRE, "", &[]) else { return };
+    let (socket, fits) = (client(&server, 0), 17 * 1480 - 8);
+    echo_datagram(&socket, &pattern(fits, 1));
+    socket.send(&pattern(fits + 1, 2)).unwrap();
+    echo_datagram(&socket, &pattern(fits, 3));
+    until("it is counted", || of_lanes(&server, "fragments_too_many") == [1]);
+    ends(server);
 }
 
 /// A burst that comes while a lane does something else finds room as long as there are frames, and all of it is answered.

@@ -94,6 +94,28 @@ fn each_flow_is_served_by_its_lane_and_stays_in_order() {
     }
 }
 
+/// A card brings what has no flow to the first lane. A flood of words that nobody has asked for does not keep the other lanes from hearing who was asked.
+#[test]
+fn unasked_words_keep_no_answer_from_other_lanes() {
+    let mut program = Program::new(&plan(4, 3), &ADDRESSES);
+    let (mac, mut heard) = (mac(&program), BTreeMap::new());
+    for source in (0..32).step_by(2) {
+        let (from, to) = flow(source, false);
+        udp_in(mac, from, to, &payload(1, 300), 1400, 0).iter().for_each(|frame| program.test.send(frame));
+    }
+    program.pass(500_000);
+    assert!((0..4).all(|lane| program.counts(lane).datagrams_in > 0), "each has something to answer");
+    for stranger in 20..=220 {
+        let stranger = [10, 0, 0, stranger].into();
+        program.test.send(&arp(Operation::Request, Mac::BROADCAST, stranger, stranger));
+    }
+    hear(&mut program, &mut heard);
+    program.pass(500_000);
+    hear(&mut program, &mut heard);
+    assert_eq!(heard.len(), 16, "{heard:?}");
+    program.close();
+}
+
 /// All lanes together ask no more of the whole link than one alone may.
 #[test]
 fn questions_to_all_of_the_link_are_bounded_for_all_lanes_together() {

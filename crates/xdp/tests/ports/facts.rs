@@ -247,6 +247,36 @@ fn a_train_of_datagrams_is_counted_as_too_long() {
     });
 }
 
+/// What the other end of the wire does not take, because it is too long there, is lost, and counted as such; what follows is not.
+#[test]
+fn what_the_interface_drops_when_it_is_sent_is_counted() {
+    for is_xdp in [true, false] {
+        on_network("facts::what_the_interface_drops_when_it_is_sent_is_counted", || {
+            wire(1);
+            let (memory, mut far) = (memory(), far());
+            let mut port: Box<dyn Port> = match is_xdp {
+                true => Box::new(afxdp::open("near", &Ours::All, 1).unwrap().remove(0).port(memory.clone(), 64).unwrap()),
+                false => Box::new(packet::open("near", 1).unwrap().remove(0).port(memory.clone()).unwrap()),
+            };
+            run(&["link set far mtu 1000"]);
+            let mut send = |packets: &[&[u8]]| {
+                let frame = |bytes: &&[u8]| {
+                    let mut frame = memory.frame().unwrap();
+                    frame.append(bytes);
+                    frame
+                };
+                port.send(1, &mut packets.iter().map(frame).collect()).unwrap();
+                port.lost().send_lost
+            };
+            let (long, short) = (datagram(FAR, 7, &[1; 1200]), datagram(FAR, 7, b"fits"));
+            assert_eq!(send(&[&short]), 0);
+            assert_eq!((send(&[&long, &short]), send(&[&long]), send(&[&short])), (1, 2, 2), "AF_XDP: {is_xdp}");
+            assert_eq!(bytes_of(&ends_with(&mut far, b"fits", 3)), [short.clone(), short.clone(), short]);
+            far.close();
+        });
+    }
+}
+
 /// Groups of stations that interfaces of this thread's network are to hear, as numbers.
 fn groups() -> String {
     std::fs::read_to_string("/proc/thread-self/net/dev_mcast").unwrap()
