@@ -41,7 +41,7 @@ pub struct Arguments {
 
 type Check = fn(&Tree, &mut Vec<Finding>);
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 14] = [
     calls::check,
     circles::check,
     layering::check,

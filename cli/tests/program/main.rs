@@ -30,6 +30,7 @@ mod outside;
 mod packet;
 mod packet_kernel;
 mod packet_link;
+mod packet_order;
 mod packet_ports;
 mod packet_vlans;
 mod plan;
