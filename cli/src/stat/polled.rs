@@ -32,7 +32,7 @@ pub fn words(snapshot: &Snapshot, columns: usize) -> Option<String> {
     let range = |of: fn(&Shares) -> f64| {
         let (least, most) =
             shares.iter().map(of).fold((f64::MAX, 0.0), |(least, most), share| (share.min(least), share.max(most)));
-        format!("{least:.0} to {most:.0}%")
+        format!("{least:.0}-{most:.0}%")
     };
     Some(match &*shares {
         // Without a span nothing is known of shares.
@@ -43,7 +43,7 @@ pub fn words(snapshot: &Snapshot, columns: usize) -> Option<String> {
             let lanes = several.len();
             let some = || {
                 format!(
-                    "polling ({name}): network {}, user {} of {lanes} lanes, {set}",
+                    "polling ({name}): {lanes} lanes, network {}, user {}, {set}",
                     range(|one| one.network),
                     range(|one| one.user)
                 )
@@ -111,7 +111,7 @@ mod tests {
     fn many_lanes_have_a_range_in_a_line_and_lines_below() {
         let many = seen(&[[42, 27], [70, 0], [10, 90], [20, 0], [30, 30], [40, 40], [50, 50], [60, 40]]);
         let lines = lines(&many, 80);
-        assert_eq!(lines[0], "polling (timed): network 10 to 70%, user 0 to 80% of 8 lanes, user_frac 30, burst 87");
+        assert_eq!(lines[0], "polling (timed): 8 lanes, network 10-70%, user 0-80%, user_frac 30, burst 87");
         assert_eq!(lines[0], words(&many, 80).unwrap());
         let below = lines[1..].join(" ");
         for (number, share) in ["42/31%", "70/30%", "10/0%", "20/80%", "30/40%", "40/20%", "50/0%", "60/0%"].iter().enumerate() {

@@ -23,11 +23,13 @@ fn tuned(limits: Limits, seed: u64) -> (u32, Knobs, Tuner) {
     (hz, knobs, tuner)
 }
 
-/// The same, with more that may be tuned: returns the rules that it ends with, too.
+/// The same, with more that may be tuned behind ticks and share: returns the rules that it ends with, too.
 fn tuned_with(limits: Limits, seed: u64, more: Option<Dimension>) -> (u32, Knobs, u32, Tuner) {
     let (first, random) = (PUBLISHED[0], &mut Random::new(seed));
     let mut card = Card::new(Machine::GATEWAY, first.hz, first.knobs, seed).unwrap();
-    let dimensions = original::dimensions(first.hz, &first.knobs).into_iter().chain(more).collect();
+    let mut dimensions = original::dimensions(first.hz, &first.knobs);
+    // What limits the gateway stands before it, what bounds its bursts behind.
+    dimensions.splice(2..2, more);
     let mut tuner = Tuner::new(limits, dimensions);
     let rules = |settings: &Settings| settings.get(RULES).unwrap_or(first.rules);
     card.second();
