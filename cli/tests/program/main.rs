@@ -35,6 +35,7 @@ mod packet_ports;
 mod packet_vlans;
 mod plan;
 mod polling;
+mod polling_load;
 mod profile;
 mod proxied;
 mod receiving;
