@@ -77,7 +77,7 @@ mod tests {
         let page = Page::heap(&Description { lanes, ..Description::default() }).expect("a page");
         let set = |lane: usize, counters: &[(PacketCounter, u64)]| {
             let row = page.packets(lane).expect("a row");
-            row.set_protocols(1);
+            row.together(|row| row.set_protocols(1));
             row.together(|row| counters.iter().for_each(|&(counter, value)| row.set(counter, value)));
         };
         use PacketCounter as C;
