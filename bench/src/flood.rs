@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 
-use super::bars::Limit;
+use super::bars::{Limit, Word};
 use super::conduct::conduct;
 use super::interrupt::Interrupt;
 use super::manner::Manner;
@@ -35,19 +35,22 @@ use flooded::{Flooded, Target};
 use seen::{CELL, Curve, Curves, Step};
 use xtask::workspace::Workspace;
 
-/// The highest offer by the most that was answered of the others: a little more than the bar asks for.
+/// The highest offer by the most that was answered of the others: a little more than [`TENFOLD`].
 const HIGHEST_BY_PEAK: f64 = 11.0;
 /// Datagrams a second that no way of receiving keeps up with.
 const SATURATING: f64 = 6e6;
-/// Datagrams a second that are offered, before the highest.
+/// Datagrams a second that are offered first. Then it is twice as many, again and again, until answers fall twice or no more can be offered.
 const OFFERS: [f64; 8] = [10e3, 25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
+/// Offers beyond these, at the most.
+const DOUBLINGS: u32 = 6;
 /// How long a flood lasts before it is looked at.
 const BEFORE: Duration = Duration::from_millis(150);
-/// Answers to the highest offer, by the most answers to any below it.
+/// Answers to the highest offer, by the most answers to any.
 const GOODPUT: Limit = Limit::AtLeast(0.95);
-/// The highest offer, by the most that was answered of any below it.
-const HIGHEST: Limit = Limit::AtLeast(10.0);
-/// Points by which the share of the CPU of who computes differs from what was set, where nobody answers: neither packets nor services take anything from it then.
+/// The highest offer, by the most that was answered of any, where an emitter can offer as much.
+const TENFOLD: f64 = 10.0;
+/// Points by which the share of the CPU of who computes differs from what was set, where nobody answers: neither packets nor services take anything from it then. And where that
+/// is another program of a lane that keeps the share for other programs, under the highest offer that is answered.
 const POINTS: Limit = Limit::AtMost(5.0);
 /// Milliseconds within which 99 of 100 requests of a service beside are answered, and requests without an answer.
 const P99_MS: Limit = Limit::AtMost(10.0);
@@ -94,15 +97,26 @@ impl Arguments {
         Rounds::take(CELL, who.clone(), extent.rounds, interrupt, |place| {
             let target = Target::new(who[place], stage)?;
             let window = extent.timing.window;
-            let mut steps: Vec<Step> =
-                OFFERS.map(|offer| step(&target, true, offer, window)).into_iter().collect::<Result<_>>()?;
-            let peak = steps.iter().map(|step| step.answered_per_s).fold(0.0, f64::max);
-            let highest = HIGHEST_BY_PEAK * peak.max(OFFERS[0]);
-            steps.push(step(&target, true, highest, window)?);
-            let unanswered = step(&target, false, highest.max(SATURATING), window)?;
-            Ok(Curve { steps, unanswered, beside: target.beside(&stage.corelane, highest, window)? })
+            let steps = rise(|offer| step(&target, true, offer, window))?;
+            let peak = steps.iter().map(|step| step.answered_per_s).fold(OFFERS[0], f64::max);
+            let offer = HIGHEST_BY_PEAK * peak;
+            let highest = step(&target, true, offer, window)?;
+            let unanswered = step(&target, false, offer.max(SATURATING), window)?;
+            Ok(Curve { steps, highest, unanswered, beside: target.beside(&stage.corelane, offer, window)? })
         })
     }
+}
+
+/// What more and more brings, until the peak is found or no more can be offered.
+fn rise(mut step: impl FnMut(f64) -> Result<Step>) -> Result<Vec<Step>> {
+    let mut steps: Vec<Step> = OFFERS.into_iter().map(&mut step).collect::<Result<_>>()?;
+    for doubling in 1..=DOUBLINGS {
+        if seen::has_fallen(&steps) || doubling > 1 && seen::is_bound(&steps) {
+            break;
+        }
+        steps.push(step(OFFERS[OFFERS.len() - 1] * f64::from(1 << doubling))?);
+    }
+    Ok(steps)
 }
 
 /// Offers so many a second; what is seen begins a while after the flood and ends before it, so that all of it is of the flood.
@@ -143,34 +157,55 @@ fn judge_one(curves: &Curves, who: Flooded, user_frac: u32) -> [Option<Verdict>;
         let values = curves.values(who, |one| one.beside.map_or(f64::NAN, |beside| beside[place]))?;
         values.iter().all(|value| value.is_finite()).then(|| Verdict::of_rounds(CELL, format!("{who}: {what}"), &values, bar))?
     };
-    let points = |one: &Curve| (one.unanswered.computing - f64::from(user_frac)).abs();
+    let points = |step: &Step| (step.computing - f64::from(user_frac)).abs();
+    let answered = "share of other programs under the highest answered offer, points from what was set";
     [
-        of("answered of the highest offer / of the best", &|one| one.highest().answered_per_s / one.peak(), GOODPUT),
-        of("highest offer / most answered", &|one| one.highest().offered_per_s / one.peak(), HIGHEST),
-        of("share of who computes, points from what was set", &points, POINTS),
+        judge_goodput(curves, who),
+        of("share of who computes, points from what was set", &|one| points(&one.unanswered), POINTS),
+        matches!(who, Flooded::Polling(_)).then(|| of(answered, &|one| points(&one.highest), POINTS)).flatten(),
         beside("TCP service on it, p99 in ms", 0, P99_MS),
         beside("TCP service on it, requests without an answer", 1, LOST),
     ]
+}
+
+/// What is answered of the highest offer by the best of any, in words how high that offer is. Nothing is met by a curve that still rises: its peak is not known.
+fn judge_goodput(curves: &Curves, who: Flooded) -> Option<Verdict> {
+    let times = curves.middle(who, |one| Some(one.highest.offered_per_s / one.peak()))?;
+    let at = if times >= TENFOLD {
+        "ten times the best".into()
+    } else {
+        format!("{times:.1} times the best, all that can be offered")
+    };
+    let rises = if curves.still_rises(who) { " so far: it still rises" } else { "" };
+    let goodput = curves.values(who, |one| one.highest.answered_per_s / one.peak())?;
+    let verdict = Verdict::of_rounds(CELL, format!("{who}: answered at {at} / of the best{rises}"), &goodput, GOODPUT)?;
+    let word = if rises.is_empty() || verdict.word != Word::Met { verdict.word } else { Word::Open };
+    Some(Verdict { word, ..verdict })
 }
 
 /// The medians over the rounds: a row for each offer.
 fn table(curves: &Curves) -> String {
     let mut rows = Vec::new();
     for &who in &curves.who {
-        for step in 0..=OFFERS.len() + 1 {
-            let seen = |one: &Curve| one.steps.get(step).copied().unwrap_or(one.unanswered);
-            let middle = |of: fn(&Step) -> f64, digits| number(curves.median(who, |one| of(&seen(one))), digits);
-            let last = step == OFFERS.len();
+        let offers = curves.offers(who);
+        for place in 0..offers + 2 {
+            let is_highest = place == offers;
+            let seen = |one: &Curve| match place.checked_sub(offers) {
+                None => one.steps.get(place).copied(),
+                Some(0) => Some(one.highest),
+                Some(_) => Some(one.unanswered),
+            };
+            let middle = |of: fn(&Step) -> Option<f64>, digits| number(curves.middle(who, |one| of(&seen(one)?)), digits);
             let beside = |place: usize| {
-                let middle = last.then(|| curves.median(who, |one| one.beside.map_or(f64::NAN, |beside| beside[place])));
-                number(middle.flatten().filter(|value| value.is_finite()), 1)
+                let middle = is_highest.then(|| curves.middle(who, |one| Some(one.beside?[place]))).flatten();
+                number(middle, 1)
             };
             rows.push(vec![
                 ("flooded", who.to_string()),
-                ("offered/s", middle(|step| step.offered_per_s, 0)),
-                ("answered/s", middle(|step| step.answered_per_s, 0)),
-                ("others %", middle(|step| step.others.unwrap_or(f64::NAN), 1)),
-                ("computing %", middle(|step| step.computing, 1)),
+                ("offered/s", middle(|step| Some(step.offered_per_s), 0)),
+                ("answered/s", middle(|step| Some(step.answered_per_s), 0)),
+                ("others %", middle(|step| step.others, 1)),
+                ("computing %", middle(|step| Some(step.computing), 1)),
                 ("TCP p99 ms", beside(0)),
                 ("lost", beside(1)),
             ]);
@@ -178,4 +213,67 @@ fn table(curves: &Curves) -> String {
     }
     let note = "others: services, tasks and other programs; computing: what computes without end among them; the last row of each: to a port that nobody has";
     format!("{CELL}, {} B, {} rounds; {note}\n{}", flooded::BYTES, curves.rounds.len(), tables::table(&rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a lane answers that can do so much, of an emitter that can do so much.
+    fn answering(most: f64, bound: f64) -> impl FnMut(f64) -> Result<Step> {
+        move |offer| {
+            let offered_per_s = f64::min(offer, bound);
+            // Beyond its peak each datagram more costs a little.
+            let answered_per_s =
+                if offered_per_s < most { offered_per_s } else { most * (1.0 - 0.01 * (offered_per_s / most).ln()) };
+            Ok(Step { offered_per_s, answered_per_s, computing: 30.0, others: None })
+        }
+    }
+
+    fn judged(most: f64, bound: f64, computing: f64) -> Vec<Verdict> {
+        let mut step = answering(most, bound);
+        let steps = rise(&mut step).expect("nothing fails");
+        let peak = steps.iter().map(|step| step.answered_per_s).fold(OFFERS[0], f64::max);
+        let highest = Step { computing, ..step(HIGHEST_BY_PEAK * peak).expect("nothing fails") };
+        let curve = Curve { steps, highest, unanswered: highest, beside: None };
+        let who = Flooded::Polling(30);
+        judge(&Rounds { rounds: vec![vec![curve]; 5], ..Rounds::new(CELL, vec![who]) })
+    }
+
+    #[test]
+    fn offers_go_on_until_answers_fall_twice_or_no_more_can_be_offered() {
+        let offers = |most, bound| rise(answering(most, bound)).expect("nothing fails").len() - OFFERS.len();
+        assert_eq!(offers(200e3, 9e6), 0, "the peak lies within");
+        assert_eq!(offers(390e3, 9e6), 2);
+        assert_eq!(offers(700e3, 9e6), 3, "800, 1600 and 3200 thousand: two after the best");
+        assert_eq!(offers(9e6, 1e6), 2, "1,600 thousand did not come");
+    }
+
+    #[test]
+    fn goodput_is_judged_at_ten_times_the_peak_or_says_at_what() {
+        let [tenfold, bound] = [judged(290e3, 9e6, 30.0), judged(700e3, 5e6, 30.0)].map(|verdicts| verdicts[0].clone());
+        assert_eq!(
+            (tenfold.word, tenfold.what.contains("answered at ten times the best / of the best")),
+            (Word::Met, true),
+            "{tenfold:?}"
+        );
+        assert_eq!(bound.word, Word::Met);
+        assert!(bound.what.contains("times the best, all that can be offered / of the best"), "{bound:?}");
+    }
+
+    #[test]
+    fn a_curve_that_still_rises_meets_nothing() {
+        let verdict = &judged(9e6, 3e6, 30.0)[0];
+        assert_eq!((verdict.value, verdict.word), (1.0, Word::Open));
+        assert!(verdict.what.ends_with("it still rises"), "{verdict:?}");
+    }
+
+    #[test]
+    fn the_share_of_other_programs_is_judged_where_somebody_answers() {
+        let word = |computing| {
+            let verdicts = judged(290e3, 9e6, computing);
+            verdicts.iter().find(|one| one.what.contains("under the highest answered offer")).map(|one| one.word)
+        };
+        assert_eq!((word(27.0), word(2.9)), (Some(Word::Met), Some(Word::Missed)));
+    }
 }

@@ -10,7 +10,7 @@ use corelane_load::report::Report;
 use serde::Serialize;
 
 use super::cpus::{GENERATOR_CPU, list};
-use super::load::{Load, Timing};
+use super::load::{Load, Timing, words};
 use super::server;
 use super::stage::Running;
 
@@ -67,7 +67,7 @@ pub fn measure(generator: &Path, load: Load, running: &Running, timing: Timing) 
     try_often(timing, || run(generator, load.workload(), running, &options))
 }
 
-/// Puts `load` on a server through a command that is a generator already, and measures one window; without a process, what the server costs is 0.
+/// Puts `load` on a server through a command that is a generator already, and measures one window, at a rate or as fast as answers come; without a process, what the server costs is 0.
 ///
 /// # Errors
 /// As [`measure`].
@@ -76,9 +76,11 @@ pub fn measure_by(
     load: Load,
     url: &str,
     pid: Option<i32>,
+    rate: Option<f64>,
     timing: Timing,
 ) -> Result<Sample> {
-    let options = [load.options(), timing.options()].concat();
+    let rate = rate.map(|rate| words(["--rate", &format!("{rate:.0}")])).unwrap_or_default();
+    let options = [load.options(), timing.options(), rate].concat();
     try_often(timing, || carry_out(command()?, load.workload(), url, pid, &[GENERATOR_CPU], &options))
 }
 

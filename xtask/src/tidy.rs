@@ -9,6 +9,7 @@ mod density;
 mod finding;
 mod graph;
 mod habits;
+mod held;
 mod imports;
 mod layering;
 mod leftovers;
@@ -40,7 +41,7 @@ pub struct Arguments {
 
 type Check = fn(&Tree, &mut Vec<Finding>);
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 14] = [
     calls::check,
     circles::check,
     layering::check,
@@ -54,6 +55,7 @@ const CHECKS: [Check; 13] = [
     program::check,
     quotes::check,
     sentences::check,
+    held::check,
 ];
 
 /// Prints what breaks a rule; the exit code is 1 if anything does.

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::flooded::Flooded;
-use super::seen::{Curves, Step};
+use super::seen::{Curve, Curves, Step};
 
 /// The plot's own units.
 const WIDTH: f64 = 1000.0;
@@ -61,13 +61,16 @@ fn svg(curves: &Curves) -> String {
 
 /// The medians of one, offer by offer.
 fn points(curves: &Curves, who: Flooded) -> Vec<Point> {
-    let steps = curves.rounds.first().and_then(|round| round.first()).map_or(0, |one| one.steps.len());
-    let middle = |step: usize, of: fn(&Step) -> f64| curves.median(who, |one| of(&one.steps[step])).unwrap_or_default();
-    let point = |step| {
-        let offered = middle(step, |step| step.offered_per_s).max(1.0);
-        [offered, middle(step, |step| step.answered_per_s), middle(step, |step| step.computing)]
+    let offers = curves.offers(who);
+    let middle = |place: usize, of: fn(&Step) -> f64| {
+        let step = |one: &Curve| if place == offers { Some(one.highest) } else { one.steps.get(place).copied() };
+        curves.middle(who, |one| step(one).as_ref().map(of)).unwrap_or_default()
     };
-    (0..steps).map(point).collect()
+    let point = |place| {
+        let offered = middle(place, |step| step.offered_per_s).max(1.0);
+        [offered, middle(place, |step| step.answered_per_s), middle(place, |step| step.computing)]
+    };
+    (0..=offers).map(point).collect()
 }
 
 fn height([top, bottom]: [f64; 2], part: f64) -> f64 {
@@ -98,14 +101,15 @@ fn line(svg: &mut String, colour: &str, points: impl Iterator<Item = (f64, f64)>
 
 #[cfg(test)]
 mod tests {
-    use super::super::seen::{CELL, Curve};
+    use super::super::seen::CELL;
     use super::*;
     use crate::rounds::Rounds;
 
     #[test]
     fn each_has_a_line_in_both_panels_and_its_name() {
         let step = |offered_per_s, answered_per_s| Step { offered_per_s, answered_per_s, computing: 50.0, others: None };
-        let curve = Curve { steps: vec![step(10e3, 9e3), step(1e6, 5e3)], unanswered: step(1e6, 0.0), beside: None };
+        let (steps, highest) = (vec![step(10e3, 9e3)], step(1e6, 5e3));
+        let curve = Curve { steps, highest, unanswered: step(1e6, 0.0), beside: None };
         let who = vec![Flooded::Sockets, Flooded::Polling(30)];
         let curves = Rounds { rounds: vec![vec![curve.clone(), curve]], ..Rounds::new(CELL, who) };
         let svg = svg(&curves);

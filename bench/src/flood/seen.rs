@@ -4,6 +4,14 @@ use serde::Serialize;
 
 use super::flooded::Flooded;
 use crate::rounds::Rounds;
+use corelane_load::stats::median;
+
+/// By how much more is answered of the last doubling than of any offer below, where a curve still rises.
+const RISES: f64 = 1.05;
+/// The offers below the last doubling, by the greatest.
+const BELOW: f64 = 0.7;
+/// What an emitter brings at the least of twice the last offer, by that one, as long as it is not at its bound.
+const CAN: f64 = 1.5;
 
 /// The name of the only cell, for `--only` and the tables.
 pub const CELL: &str = "flood";
@@ -24,8 +32,10 @@ pub struct Step {
 /// The figures of one who is flooded, in one round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
-    /// By offer, the highest last.
+    /// By offer, each more than the last.
     pub steps: Vec<Step>,
+    /// Ten times the most that was answered, or as much as can be.
+    pub highest: Step,
     /// More than any way of receiving keeps up with, to a port that nobody has: all that it costs is the network's, and who computes has what is left.
     pub unanswered: Step,
     /// A service on the same lane over the kernel's sockets, under the highest offer: the 99th percentile of its answers in milliseconds, and requests
@@ -34,15 +44,52 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Under the highest offer.
-    pub fn highest(&self) -> &Step {
-        // reason: there is a step for the highest offer.
-        self.steps.last().expect("the highest offer is one")
+    /// The most that was answered of any offer.
+    pub fn peak(&self) -> f64 {
+        most_answered(self.all())
     }
 
-    /// The most that was answered of any offer below the highest.
-    pub fn peak(&self) -> f64 {
-        self.steps[..self.steps.len() - 1].iter().map(|step| step.answered_per_s).fold(0.0, f64::max)
+    /// The most that was answered, by the most of any offer below the last doubling.
+    fn rise(&self) -> f64 {
+        let greatest = self.all().map(|step| step.offered_per_s).fold(0.0, f64::max);
+        self.peak() / most_answered(self.all().filter(|step| step.offered_per_s <= BELOW * greatest))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().chain([&self.highest])
+    }
+}
+
+/// Whether answers have fallen twice below the most.
+pub fn has_fallen(steps: &[Step]) -> bool {
+    let most = most_answered(steps.iter());
+    steps.iter().rev().take_while(|step| step.answered_per_s < most).count() >= 2
+}
+
+/// Whether twice as much as before was asked of the emitter, and did not come.
+pub fn is_bound(steps: &[Step]) -> bool {
+    matches!(steps, [.., before, last] if last.offered_per_s < CAN * before.offered_per_s)
+}
+
+fn most_answered<'a>(steps: impl Iterator<Item = &'a Step>) -> f64 {
+    steps.map(|step| step.answered_per_s).fold(0.0, f64::max)
+}
+
+impl Curves {
+    /// The middle of a figure over the rounds that have it.
+    pub fn middle(&self, who: Flooded, of: impl Fn(&Curve) -> Option<f64>) -> Option<f64> {
+        let values = self.values(who, |one| of(one).unwrap_or(f64::NAN))?;
+        median(&values.into_iter().filter(|value| value.is_finite()).collect::<Vec<_>>())
+    }
+
+    /// Offers in the longest of the rounds, but for the highest.
+    pub fn offers(&self, who: Flooded) -> usize {
+        self.values(who, |one| one.steps.len() as f64).into_iter().flatten().fold(0.0, f64::max) as usize
+    }
+
+    /// Whether more was answered with the last doubling of the offer: the peak was not found.
+    pub fn still_rises(&self, who: Flooded) -> bool {
+        self.middle(who, |one| Some(one.rise())).is_none_or(|rise| rise > RISES)
     }
 }
 

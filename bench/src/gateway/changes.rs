@@ -1,4 +1,4 @@
-//! Changes while packets go through: 1,000 rules by a script, 10,000 routes by a file, and none, to know what is lost anyhow.
+//! Changes while packets go through: 1,000 rules by a script, 10,000 routes by a file, and none, to know what is lost anyhow. A lane forwards, or its port's program.
 
 use std::fmt::{self, Write as _};
 use std::path::Path;
@@ -31,7 +31,7 @@ const RULES: usize = 1_000;
 const FIRST_NUMBER: u16 = 40_000;
 /// Routes of a file, each of 256 addresses.
 const ROUTES: u16 = 10_000;
-/// None may be lost, of packets or of counts, and none judged by half a set.
+/// None may be lost that is not lost without a change, of packets or of counts, and none judged by half a set.
 const NONE: Limit = Limit::AtMost(0.0);
 
 /// A change.
@@ -42,7 +42,26 @@ enum Change {
     Routes,
 }
 
+/// Those that forward.
+const GATEWAYS: [Gateway; 2] = [Gateway::Polling(Rules::Tree), Gateway::Lane(Rules::Xdp)];
 const CHANGES: [Change; 3] = [Change::Nothing, Change::Rules, Change::Routes];
+
+/// A change at a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Case {
+    gateway: Gateway,
+    change: Change,
+}
+
+fn cases() -> Vec<Case> {
+    GATEWAYS.into_iter().flat_map(|gateway| CHANGES.map(|change| Case { gateway, change })).collect()
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}: {}", self.gateway, self.change))
+    }
+}
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,7 +89,7 @@ pub struct Changed {
 }
 
 /// All rounds.
-pub struct Changes(Rounds<Change, Changed>);
+pub struct Changes(Rounds<Case, Changed>);
 
 impl Serialize for Changes {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -83,10 +102,11 @@ impl Serialize for Changes {
 /// # Errors
 /// When a gateway does not start or forward, a command fails, or a signal asks for the end.
 pub fn run(stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<Changes> {
-    let asked = Asked { gateway: Gateway::Polling(Rules::Tree), is_tagged: true, beside: None };
-    let rounds = Rounds::take(CELL, CHANGES.to_vec(), extent.rounds, interrupt, |place| {
-        let running = Running::start_unpinned(asked, &stage.corelane)?;
-        changed(&running, CHANGES[place], &stage.corelane)
+    let cases = cases();
+    let rounds = Rounds::take(CELL, cases.clone(), extent.rounds, interrupt, |place| {
+        let Case { gateway, change } = cases[place];
+        let running = Running::start_unpinned(Asked { gateway, is_tagged: true, beside: None }, &stage.corelane)?;
+        changed(&running, change, &stage.corelane)
     })?;
     Ok(Changes(rounds))
 }
@@ -182,12 +202,21 @@ fn halves(rows: &[Row]) -> u64 {
     unequal + once(" in ").abs_diff(once(" out "))
 }
 
-/// The verdicts on the bars: without a change, what is lost is the machine's.
+impl Changes {
+    /// Of all rounds together: a round that loses some is not made up for by six that lose none.
+    fn sum(&self, case: Case, figure: fn(&Changed) -> u64) -> Option<f64> {
+        let all = self.0.values(case, |one| figure(one) as f64)?;
+        Some(all.iter().sum())
+    }
+}
+
+/// The verdicts on the bars: what is lost without a change is the machine's.
 pub fn judge(changes: &Changes) -> Vec<Verdict> {
-    let changes = &changes.0;
-    let judged = |who: Change| {
+    let judged = |case: Case| {
         let of = |what: &str, figure: fn(&Changed) -> u64| {
-            Verdict::of_rounds(CELL, format!("{who}: {what}"), &changes.values(who, |one| figure(one) as f64)?, NONE)
+            let (sum, anyhow) = (changes.sum(case, figure)?, changes.sum(Case { change: Change::Nothing, ..case }, figure)?);
+            let what = format!("{case}: {what}, {sum} and {anyhow} without a change");
+            Some(Verdict { rounds: changes.0.rounds.len(), ..Verdict::of_one(CELL, what, sum - anyhow, NONE) })
         };
         [
             of("packets lost", |one| one.lost),
@@ -195,19 +224,16 @@ pub fn judge(changes: &Changes) -> Vec<Verdict> {
             of("judged by half a set", |one| one.halves),
         ]
     };
-    [Change::Rules, Change::Routes].into_iter().flat_map(judged).flatten().collect()
+    cases().into_iter().filter(|case| case.change != Change::Nothing).flat_map(judged).flatten().collect()
 }
 
 /// The medians over the rounds, and of what was lost the sum.
 pub fn table(changes: &Changes) -> String {
-    let changes = &changes.0;
-    tables::of_rounds(changes, "change", |_, who| {
-        let sum = |of: fn(&Changed) -> u64| {
-            let all = changes.values(who, |one| of(one) as f64);
-            number(all.map(|all| all.iter().sum::<f64>()), 0)
-        };
+    let rounds = &changes.0;
+    tables::of_rounds(rounds, "change", |_, who| {
+        let sum = |of: fn(&Changed) -> u64| number(changes.sum(who, of), 0);
         vec![
-            ("took ms", number(changes.median(who, |one| one.took_ms), 1)),
+            ("took ms", number(rounds.median(who, |one| one.took_ms), 1)),
             ("packets", sum(|one| one.offered)),
             ("lost", sum(|one| one.lost)),
             ("counts lost", sum(|one| one.counts_lost)),
@@ -219,6 +245,7 @@ pub fn table(changes: &Changes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bars::Word;
 
     /// What rules of the script show where each has counted so much; `count` is given a rule's place.
     fn rows(count: impl Fn(usize) -> u64) -> Vec<Row> {
@@ -237,6 +264,31 @@ mod tests {
         assert_eq!(halves(&rows(|_| 7)), 0);
         assert_eq!(halves(&rows(|place| 7 + u64::from(place == 999))), 1, "one rule has not seen what its house's others have");
         assert_eq!(halves(&rows(|place| 7 + (place / 40 % 2) as u64)), 40, "more went out than came in");
+    }
+
+    /// Rounds of which few lose packets: so many with a change at the lane, and without one.
+    fn lossy(with: u64, without: u64) -> Changes {
+        let sample = |lost| Changed { offered: 20_000, lost, counts_lost: 0, halves: 0, took_ms: 1.0 };
+        let mut rounds = Rounds::new(CELL, cases());
+        let of = |case: &Case| match (case.gateway, case.change) {
+            (Gateway::Polling(_), Change::Nothing) => without,
+            (Gateway::Polling(_), Change::Rules) => with,
+            _ => 0,
+        };
+        rounds.rounds =
+            (0..7).map(|round| cases().iter().map(|case| sample(if round == 0 { of(case) } else { 0 })).collect()).collect();
+        Changes(rounds)
+    }
+
+    #[test]
+    fn what_one_round_loses_is_judged_by_what_is_lost_without_a_change() {
+        for (with, without, word) in [(235, 198, Word::Missed), (198, 235, Word::Met), (1, 0, Word::Missed), (0, 0, Word::Met)] {
+            let verdicts = judge(&lossy(with, without));
+            assert_eq!(verdicts.len(), 12, "of each gateway, for each change");
+            let lost = verdicts.iter().find(|one| one.what.contains("tree: 1000 rules: packets lost")).expect("it is judged");
+            assert_eq!((lost.word, lost.value, lost.rounds), (word, with as f64 - without as f64, 7));
+            assert!(lost.what.ends_with(&format!("lost, {with} and {without} without a change")), "{}", lost.what);
+        }
     }
 
     #[test]

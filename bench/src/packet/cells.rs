@@ -102,14 +102,24 @@ pub struct Cell {
     pub in_flight: [usize; 2],
     /// The most that the packet lane may cost of the sockets.
     pub bar: Option<Limit>,
+    /// The part of the best rate that is asked for, where it is not as much as can be answered. Then lanes that poll take part alone, with a controller and without one.
+    pub part: Option<f64>,
+}
+
+impl Cell {
+    /// Whether it is measured of somebody.
+    pub fn has(&self, echo: Echo) -> bool {
+        self.part.is_none() || matches!(echo, Echo::Polling | Echo::Ungoverned)
+    }
 }
 
 /// All sizes: the last one fills the wire's MTU of 1,500.
 pub const CELLS: &[Cell] = &[
-    Cell { name: "packet-lone", bytes: 64, in_flight: [1, 1], bar: None },
-    Cell { name: "packet-64", bytes: 64, in_flight: MANY, bar: None },
-    Cell { name: "packet-510", bytes: 510, in_flight: MANY, bar: Some(Limit::AtMost(0.75)) },
-    Cell { name: "packet-1472", bytes: 1_472, in_flight: MANY, bar: None },
+    Cell { name: "packet-lone", bytes: 64, in_flight: [1, 1], bar: None, part: None },
+    Cell { name: "packet-64", bytes: 64, in_flight: MANY, bar: None, part: None },
+    Cell { name: "packet-510", bytes: 510, in_flight: MANY, bar: Some(Limit::AtMost(0.75)), part: None },
+    Cell { name: "packet-1472", bytes: 1_472, in_flight: MANY, bar: None, part: None },
+    Cell { name: "packet-64-half", bytes: 64, in_flight: MANY, bar: None, part: Some(0.5) },
 ];
 
 /// The most that a build may cost of the one beside it, and its median answer may take.

@@ -45,19 +45,25 @@ pub type CellRounds = Rounds<Echo, Measured>;
 /// # Errors
 /// When somebody does not start or answers wrongly, or a signal asks for the end.
 pub fn run(cell: &Cell, echoes: &[Echo], stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<CellRounds> {
-    Rounds::take(cell.name, echoes.to_vec(), extent.rounds, interrupt, |place| {
-        let echoing = Echoing::start(echoes[place], stage.build(echoes[place].is_beside()))?;
-        measure(cell, &echoing, stage, extent)
-    })
+    let echoes: Vec<_> = echoes.iter().copied().filter(|&echo| cell.has(echo)).collect();
+    let one = |echo: Echo, rate| measure(cell, &Echoing::start(echo, stage.build(echo.is_beside()))?, rate, stage, extent);
+    let mut rate = None;
+    if let Some(part) = cell.part {
+        for &echo in &echoes {
+            interrupt.check()?;
+            rate = Some(f64::max(part * one(echo, None)?.sample.requests_per_s, rate.unwrap_or_default()));
+        }
+    }
+    Rounds::take(cell.name, echoes.clone(), extent.rounds, interrupt, |place| one(echoes[place], rate))
 }
 
-fn measure(cell: &Cell, echoing: &Echoing, stage: &Stage, extent: Extent) -> Result<Measured> {
+fn measure(cell: &Cell, echoing: &Echoing, rate: Option<f64>, stage: &Stage, extent: Extent) -> Result<Measured> {
     let used = || Ok::<_, anyhow::Error>((echoing.cpu_ns()?, echoing.softirq.cpu_ns(), echoing.answers()?));
     let (before, softirq_before, answers_before) = used()?;
     let url = format!("udp://{}:{}", echoing.address(), programs::PORT);
     let (load, pid) = (echoing.echo.load(cell), echoing.server.as_ref().map(Server::pid));
     let command = || echoing.wire.command(End::Near, &stage.corelane);
-    let sample = generator::measure_by(command, load, &url, pid, extent.timing)?;
+    let sample = generator::measure_by(command, load, &url, pid, rate, extent.timing)?;
     let (after, softirq_after, answers_after) = used()?;
     let [server_ns, receiver_ns] = [0, 1].map(|index: usize| after[index] - before[index]);
     let answers = answers_after - answers_before;
@@ -143,6 +149,14 @@ mod tests {
         let verdicts = judge(&CELLS[1], &Rounds { cell: "packet-64", who: echoes, rounds: vec![round; 5] });
         assert_eq!(verdicts.len(), 1);
         assert_eq!((verdicts[0].value, verdicts[0].word), (1.25, Word::Missed));
+    }
+
+    #[test]
+    fn half_a_load_is_asked_of_lanes_that_poll_alone() {
+        let half = CELLS.iter().find(|cell| cell.part == Some(0.5)).expect("a cell of half the load");
+        let who: Vec<_> = Echo::ALL.into_iter().filter(|&echo| half.has(echo)).collect();
+        assert_eq!(who, [Echo::Polling, Echo::Ungoverned], "so that the bar of both is judged");
+        assert!(CELLS.iter().all(|cell| cell.part.is_some() || Echo::ALL.into_iter().all(|echo| cell.has(echo))));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use corelane::admin::gateway::{InterfaceRow, Losses, RuleRow, Shown, Totals};
 use corelane::admin::watch::{PacketCounter, Reader, Snapshot};
 use corelane::lanes::LiveGateway;
 use corelane_metrics::graphs::{Looked, Name, Reading, Source, Subject};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is set of polling, as commands name it.
 const KNOBS: [(&str, PacketCounter); 8] = [
@@ -18,7 +18,7 @@ const KNOBS: [(&str, PacketCounter); 8] = [
     ("other_programs", PacketCounter::PollingOtherPrograms),
 ];
 
-/// Rules that a note names one by one.
+/// Rules, and tables, that a note names one by one.
 const NAMED_MAX: usize = 3;
 
 /// A gateway that runs.
@@ -115,14 +115,28 @@ fn of_gateway(shown: &Shown) -> Vec<(Name, Reading)> {
     interfaces.chain(shown.rules.iter().flat_map(rule)).chain(counts).chain(states).chain(sessions).collect()
 }
 
-/// A rule by its number and its words.
-type Rules = BTreeSet<(u16, String)>;
+/// A rule by its number and its words, and which one of those that are alike.
+type Rules = BTreeSet<(u16, String, usize)>;
 
 /// What was there when it was looked at last.
 #[derive(Debug, Default)]
 struct Changes {
     knobs: Option<Vec<(&'static str, u64)>>,
-    rules: Option<(Rules, usize)>,
+    gateway: Option<Had>,
+}
+
+/// What a gateway had. Of many rules the first are shown.
+#[derive(Debug)]
+struct Had {
+    rules: Rules,
+    /// All of them, those that are not shown too.
+    rules_count: usize,
+    /// By set: whether it is switched off.
+    sets: BTreeMap<u8, bool>,
+    /// By name: keys and version.
+    tables: BTreeMap<String, (usize, u64)>,
+    routes: usize,
+    routes_version: u64,
 }
 
 impl Changes {
@@ -137,34 +151,101 @@ impl Changes {
                 words.extend((!set.is_empty()).then(|| set.join(", ")));
             }
         }
-        let Some(shown) = shown else { return words };
-        let rules: Rules = shown.rules.iter().map(|row| (row.number, row.rule.clone())).collect();
-        let routes = shown.totals.routes;
-        if let Some((before, routes_before)) = self.rules.replace((rules.clone(), routes)) {
-            words.extend(named("deleted", &before.difference(&rules).collect::<Vec<_>>()));
-            words.extend(named("added", &rules.difference(&before).collect::<Vec<_>>()));
-            if routes != routes_before {
-                let what = if routes > routes_before { "added" } else { "deleted" };
-                words.push(format!("routes {what}: {} (now {routes})", routes.abs_diff(routes_before)));
-            }
+        let Some(now) = shown.map(Had::of) else { return words };
+        if let Some(before) = &self.gateway {
+            words.extend(now.rules_since(before).into_iter().chain(now.sets_since(before)));
+            words.extend(now.tables_since(before).into_iter().chain(now.routes_since(before)));
         }
+        self.gateway = Some(now);
         words
     }
 }
 
+impl Had {
+    fn of(shown: &Shown) -> Self {
+        let (mut rules, mut sets) = (Rules::new(), BTreeMap::new());
+        for row in &shown.rules {
+            let alike = rules.range((row.number, row.rule.clone(), 0)..=(row.number, row.rule.clone(), usize::MAX)).count();
+            rules.insert((row.number, row.rule.clone(), alike));
+            // Rule 65535 is in no set.
+            sets.extend((row.number != u16::MAX).then_some((row.set, row.is_off)));
+        }
+        let tables = shown.tables.iter().map(|table| (table.name.clone(), (table.keys, table.version))).collect();
+        let Totals { rules: rules_count, routes, .. } = shown.totals;
+        Self { rules, rules_count, sets, tables, routes, routes_version: shown.routes_version }
+    }
+
+    /// The last number that is shown, where not all rules are.
+    fn seen_to(&self) -> u16 {
+        let last = self.rules.last().map_or(u16::MAX, |(number, ..)| *number);
+        if self.rules.len() < self.rules_count { last } else { u16::MAX }
+    }
+
+    fn rules_since(&self, before: &Self) -> Vec<String> {
+        // A rule behind those that both show has come into sight or gone out of it.
+        let to = self.seen_to().min(before.seen_to());
+        let is_seen = |rule: &&(u16, String, usize)| rule.0 < to || to == u16::MAX;
+        let gone: Vec<_> = before.rules.difference(&self.rules).filter(is_seen).collect();
+        let new: Vec<_> = self.rules.difference(&before.rules).filter(is_seen).collect();
+        let unseen = self.rules_count as i64 - before.rules_count as i64 + gone.len() as i64 - new.len() as i64;
+        let mut words = named("deleted", &gone);
+        words.extend(named("added", &new));
+        if unseen != 0 && to != u16::MAX {
+            let what = if unseen > 0 { "added" } else { "deleted" };
+            words.push(format!("rules {what}: {} from {to} on (now {})", unseen.unsigned_abs(), self.rules_count));
+        }
+        words
+    }
+
+    fn sets_since(&self, before: &Self) -> Vec<String> {
+        let switched = |is_off: bool| {
+            let is = |(set, off): &(&u8, &bool)| **off == is_off && before.sets.get(*set) == Some(&!is_off);
+            let sets: Vec<String> = self.sets.iter().filter(is).map(|(set, _)| set.to_string()).collect();
+            let what = if is_off { "disabled" } else { "enabled" };
+            (!sets.is_empty()).then(|| format!("sets {what}: {}", sets.join(" ")))
+        };
+        [true, false].into_iter().filter_map(switched).collect()
+    }
+
+    fn tables_since(&self, before: &Self) -> Vec<String> {
+        let gone =
+            before.tables.keys().filter(|name| !self.tables.contains_key(*name)).map(|name| format!("table {name} destroyed"));
+        let changed = self.tables.iter().filter_map(|(name, now)| match before.tables.get(name) {
+            None => Some(format!("table {name} created, keys: {}", now.0)),
+            Some(before) => (now != before).then(|| format!("table {name} changed, keys: {} → {}", before.0, now.0)),
+        });
+        few(gone.chain(changed).collect(), "tables changed")
+    }
+
+    fn routes_since(&self, before: &Self) -> Option<String> {
+        let (now, what) = (self.routes, if self.routes > before.routes { "added" } else { "deleted" });
+        match now.abs_diff(before.routes) {
+            0 if self.routes_version == before.routes_version => None,
+            0 => Some(format!("routes exchanged (still {now})")),
+            more => Some(format!("routes {what}: {more} (now {now})")),
+        }
+    }
+}
+
 /// Few rules one by one, many by their numbers.
-fn named(what: &str, rules: &[&(u16, String)]) -> Vec<String> {
+fn named(what: &str, rules: &[&(u16, String, usize)]) -> Vec<String> {
     match rules {
-        [(first, _), .., (last, _)] if rules.len() > NAMED_MAX => {
+        [(first, ..), .., (last, ..)] if rules.len() > NAMED_MAX => {
             vec![format!("{} rules {what}, from {first} to {last}", rules.len())]
         }
-        few => few.iter().map(|(number, text)| format!("rule {number} {what}: {text}")).collect(),
+        few => few.iter().map(|(number, text, _)| format!("rule {number} {what}: {text}")).collect(),
     }
+}
+
+/// Few one by one, many by how many they are.
+fn few(words: Vec<String>, many: &str) -> Vec<String> {
+    if words.len() > NAMED_MAX { vec![format!("{} {many}", words.len())] } else { words }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane::admin::gateway::ShownTable;
     use serde_json::json;
 
     fn shown(rules: &[(u16, &str)], routes: usize) -> Shown {
@@ -176,8 +257,58 @@ mod tests {
             serde_json::from_value(row).unwrap()
         };
         shown.rules = rules.iter().map(row).collect();
-        shown.totals.routes = routes;
+        (shown.totals.routes, shown.totals.rules) = (routes, rules.len());
         shown
+    }
+
+    /// With a table of so many keys, and routes, of these versions.
+    fn with(mut shown: Shown, (keys, table_version): (usize, u64), routes_version: u64) -> Shown {
+        let mut table = ShownTable::default();
+        (table.name, table.keys, table.version) = ("t".to_owned(), keys, table_version);
+        (shown.tables, shown.routes_version) = (vec![table], routes_version);
+        shown
+    }
+
+    #[test]
+    fn a_change_that_leaves_as_many_as_there_were_is_noted() {
+        let rules =
+            [(100, "count ip from any to any"), (100, "count ip from any to any"), (200, "set 3 deny ip from any to any")];
+        let mut changes = Changes::default();
+        let mut since = |shown: &Shown| changes.since(Vec::new(), Some(shown));
+        assert_eq!(since(&with(shown(&rules[1..], 3), (2, 7), 1)), ["the gateway has started"]);
+        let one_more = with(shown(&rules, 3), (2, 7), 1);
+        assert_eq!(since(&one_more), ["rule 100 added: count ip from any to any"], "one that is like another");
+        let mut off = one_more.clone();
+        (off.rules[2].set, off.rules[2].is_off) = (3, true);
+        let mut on = off.clone();
+        on.rules[2].is_off = false;
+        since(&on);
+        assert_eq!((since(&off), since(&off)), (vec!["sets disabled: 3".to_owned()], vec![]));
+        assert_eq!(since(&on), ["sets enabled: 3"]);
+        let rules = || shown(&rules, 3);
+        since(&with(rules(), (2, 7), 1));
+        assert_eq!(since(&with(rules(), (2, 8), 1)), ["table t changed, keys: 2 → 2"], "one key in the place of another");
+        assert_eq!(since(&with(rules(), (1, 9), 2)), ["table t changed, keys: 2 → 1", "routes exchanged (still 3)"]);
+        assert_eq!(since(&rules()), ["table t destroyed", "routes exchanged (still 3)"]);
+        assert_eq!(since(&with(rules(), (4, 1), 0)), ["table t created, keys: 4"]);
+    }
+
+    /// A rule that comes in front moves another out of sight, which is there still.
+    #[test]
+    fn of_more_rules_than_are_shown_those_in_sight_are_noted() {
+        let of = |numbers: &[u16], count: usize| {
+            let rows: Vec<(u16, &str)> = numbers.iter().map(|number| (*number, "count ip from any to any")).collect();
+            let mut shown = shown(&rows, 0);
+            shown.totals.rules = count;
+            shown
+        };
+        let mut changes = Changes::default();
+        let mut since = |shown: &Shown| changes.since(Vec::new(), Some(shown));
+        since(&of(&[100, 200, 300], 9));
+        assert_eq!(since(&of(&[100, 150, 200], 10)), ["rule 150 added: count ip from any to any"]);
+        assert_eq!(since(&of(&[100, 150, 200], 12)), ["rules added: 2 from 200 on (now 12)"]);
+        assert_eq!(since(&of(&[100, 200, 300], 11)), ["rule 150 deleted: count ip from any to any"]);
+        assert_eq!(since(&of(&[100, 200, 300], 4)), ["rules deleted: 7 from 300 on (now 4)"]);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct Arguments {
     pub(super) spin: Duration,
     /// Serve UDP over the frames of an interface, at addresses that the kernel does not have, such as eth1,ip=10.0.0.2/24; may be repeated
     ///
-    /// tap:tap0 takes a tap, whose near end is the kernel's. Behind the first address stand, as needed, more ,ip=ADDRESS/BITS, ,vlan=N or ,vlan=N.N in front of the addresses of a VLAN, ,forward (packets go on among these networks), ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (a tunnel to open, for that address or network), ,channels=PATH (a socket at which other processes take packets), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13).
+    /// tap:tap0 takes a tap, whose near end is the kernel's. Behind the first address stand, as needed, more ,ip=ADDRESS/BITS, ,vlan=N or ,vlan=N.N in front of the addresses of a VLAN, ,forward (packets go on among these networks), ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (a tunnel to open, for that address or network), ,channels=PATH (a socket at which other processes take packets), ,fragments=N (fragments of one datagram that wait at the most, 2 to 512), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13).
     ///
     /// AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, packet sockets CAP_NET_RAW, a tap CAP_NET_ADMIN. docs/packet.md says more.
     #[arg(long, value_name = "PORT")]

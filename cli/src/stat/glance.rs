@@ -99,7 +99,7 @@ fn lanes(out: &mut String, snapshot: &Snapshot) {
         lane_line(out, snapshot, number, lane);
     }
     more(out, snapshot.lanes.len(), LANES_MAX, "lanes");
-    polled::words(snapshot).iter().for_each(|words| line(out, words));
+    polled::lines(snapshot, COLUMNS).iter().for_each(|words| line(out, words));
 }
 
 fn lane_line(out: &mut String, snapshot: &Snapshot, number: usize, lane: &LaneSnapshot) {

@@ -1,21 +1,130 @@
-//! How much of their time lanes give to packets, in a line.
+//! How much of their time lanes give to packets, and what is left of it for services and tasks.
 
 use corelane::admin::polling::{LanePolling, Settings, polling_of};
 use corelane::admin::watch::Snapshot;
 
-/// A line on how much of their time lanes give to packets; none where none polls.
-pub fn words(snapshot: &Snapshot) -> Option<String> {
+/// How a lane spent its time, each in per cent.
+struct Shares {
+    lane: usize,
+    network: f64,
+    user: f64,
+}
+
+/// How much of their time lanes give to packets, and to services and tasks, in lines of so many columns: of each lane, as far as there is a span. Nothing where none polls.
+pub fn lines(snapshot: &Snapshot, columns: usize) -> Vec<String> {
+    let shares = shares(snapshot);
+    let words: Vec<_> = words(snapshot, columns).into_iter().collect();
+    if words.is_empty() || shares.len() < 2 || words[0].contains(&each(&shares)) {
+        return words;
+    }
+    let options = textwrap::Options::new(columns).initial_indent("  network/user of lane ").subsequent_indent("    ");
+    words.into_iter().chain(textwrap::wrap(&each(&shares), options).into_iter().map(|line| line.into_owned())).collect()
+}
+
+/// The same in a line, with all lanes if that has room for them, or the least and the most that one has.
+pub fn words(snapshot: &Snapshot, columns: usize) -> Option<String> {
     let polled: Vec<LanePolling> = polling_of(snapshot).collect();
-    let first = polled.first()?;
-    let shares = polled.iter().filter_map(|one| snapshot.network_share(snapshot.lanes.get(one.lane)?));
-    let (least, most) = shares.fold((f64::MAX, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)));
-    let took = match polled.len() {
-        // Without a span nothing is known of shares.
-        _ if least > most => String::new(),
-        1 => format!("packets took {:.0}% of its time, ", most * 100.0),
-        lanes => format!("packets took {:.0} to {:.0}% of {lanes} lanes' time, ", least * 100.0, most * 100.0),
-    };
+    let Settings { controller, knobs, .. } = polled.first()?.settings;
     let burst = polled.iter().map(|one| one.variables.burst).max().unwrap_or_default();
-    let Settings { controller, knobs, .. } = first.settings;
-    Some(format!("polling ({}): {took}user_frac {}, burst {burst}", controller.name(), knobs.user_frac))
+    let name = controller.name();
+    let set = format!("user_frac {}, burst {burst}", knobs.user_frac);
+    let shares = shares(snapshot);
+    let range = |of: fn(&Shares) -> f64| {
+        let (least, most) =
+            shares.iter().map(of).fold((f64::MAX, 0.0), |(least, most), share| (share.min(least), share.max(most)));
+        format!("{least:.0}-{most:.0}%")
+    };
+    Some(match &*shares {
+        // Without a span nothing is known of shares.
+        [] => format!("polling ({name}): {set}"),
+        [one] => format!("polling ({name}): network {:.0}%, user {:.0}%, {set}", one.network, one.user),
+        several => {
+            let all = format!("polling ({name}): {set}; network/user of lane {}", each(several));
+            let lanes = several.len();
+            let some = || {
+                format!(
+                    "polling ({name}): {lanes} lanes, network {}, user {}, {set}",
+                    range(|one| one.network),
+                    range(|one| one.user)
+                )
+            };
+            if all.chars().count() <= columns { all } else { some() }
+        }
+    })
+}
+
+fn each(shares: &[Shares]) -> String {
+    let one = |Shares { lane, network, user }: &Shares| format!("{lane}:{network:.0}/{user:.0}%");
+    shares.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// The shares of lanes that poll, for each of which there is a span.
+fn shares(snapshot: &Snapshot) -> Vec<Shares> {
+    let of = |one: LanePolling| {
+        let lane = snapshot.lanes.get(one.lane)?;
+        let (network, spent) = (snapshot.network_share(lane)?, snapshot.shares(lane)?);
+        Some(Shares { lane: one.lane, network: network * 100.0, user: (1.0 - spent.asleep - network).max(0.0) * 100.0 })
+    };
+    polling_of(snapshot).filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Description, LaneCounter, LaneName, PacketCounter, Page, Reader};
+
+    /// Lanes that poll, each of which gave so many per cent of a second to packets, and slept for so many.
+    fn seen(spent: &[[u64; 2]]) -> Snapshot {
+        let lane = LaneName { cpu: None, driver: "sim".into(), steering: "table".into() };
+        let page = Page::heap(&Description { lanes: vec![lane; spent.len()], ..Description::default() }).unwrap();
+        let set = |number: usize, network: u64| {
+            page.packets(number).unwrap().together(|row| {
+                use PacketCounter as C;
+                row.set_protocols(1);
+                let knobs = [(C::PollingController, 1), (C::PollingHz, 1000), (C::PollingUserFrac, 30)];
+                let others = [(C::PollingBurstMax, 150), (C::PollingEachBurst, 5), (C::PollingRegFrac, 20)];
+                let found = [(C::PollingBurst, 80 + number as u64), (C::NetworkNanoseconds, network)];
+                [&knobs[..], &others, &found].concat().into_iter().for_each(|(counter, value)| row.set(counter, value));
+            });
+        };
+        (0..spent.len()).for_each(|number| set(number, 7));
+        let reader = Reader::of(&page).unwrap();
+        let before = reader.snapshot(1_000_000_000);
+        for (number, [network, asleep]) in spent.iter().enumerate() {
+            set(number, 7 + network * 10_000_000);
+            page.lane(number).unwrap().add(LaneCounter::SleepNanoseconds, asleep * 10_000_000);
+        }
+        reader.snapshot(2_000_000_000).since(&before).unwrap()
+    }
+
+    #[test]
+    fn each_lane_has_its_network_and_user_share() {
+        let one = seen(&[[42, 27]]);
+        assert_eq!(lines(&one, 80), ["polling (timed): network 42%, user 31%, user_frac 30, burst 80"]);
+        let two = seen(&[[42, 27], [70, 0]]);
+        assert_eq!(lines(&two, 80), ["polling (timed): user_frac 30, burst 81; network/user of lane 0:42/31% 1:70/30%"]);
+        // Whoever counts differently from one call of the system to another has no less than nothing.
+        assert!(lines(&seen(&[[90, 20]]), 80)[0].contains("network 90%, user 0%"));
+    }
+
+    #[test]
+    fn many_lanes_have_a_range_in_a_line_and_lines_below() {
+        let many = seen(&[[42, 27], [70, 0], [10, 90], [20, 0], [30, 30], [40, 40], [50, 50], [60, 40]]);
+        let lines = lines(&many, 80);
+        assert_eq!(lines[0], "polling (timed): 8 lanes, network 10-70%, user 0-80%, user_frac 30, burst 87");
+        assert_eq!(lines[0], words(&many, 80).unwrap());
+        let below = lines[1..].join(" ");
+        for (number, share) in ["42/31%", "70/30%", "10/0%", "20/80%", "30/40%", "40/20%", "50/0%", "60/0%"].iter().enumerate() {
+            assert!(below.contains(&format!("{number}:{share}")), "{lines:?}");
+        }
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");
+    }
+
+    #[test]
+    fn where_nothing_polls_there_is_nothing_and_without_a_span_no_share() {
+        let page = Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).unwrap();
+        assert_eq!(lines(&Reader::of(&page).unwrap().snapshot(1), 80), [""; 0]);
+        let without = Snapshot { span_nanoseconds: None, ..seen(&[[42, 27], [70, 0]]) };
+        assert_eq!(lines(&without, 80), ["polling (timed): user_frac 30, burst 81"]);
+    }
 }

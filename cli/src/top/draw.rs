@@ -152,7 +152,7 @@ fn head(state: &State, snapshot: &Snapshot, record: Option<&Record>, width: usiz
     let (driver, steering) = first.map_or(("", ""), |name| (&name.driver, &name.steering));
     let (services, lanes) = (text::plural(services.len(), "service"), text::plural(lanes.len(), "lane"));
     let span = snapshot.span_nanoseconds.map_or("since its start".to_owned(), |span| format!("rates over {}", time(span)));
-    let polling = polled::words(snapshot).map(|words| Line::raw(fit(&words, width)));
+    let polling = polled::words(snapshot, width).map(|words| Line::raw(fit(&words, width)));
     let mut lines = vec![
         title(state, words, width),
         Line::raw(fit(&format!("{services}, {lanes}, driver {driver}, steering {steering}; {span}"), width)),

@@ -1,7 +1,7 @@
 """Sends the same packets to Corelane's stack and to the kernel's, and prints what only one of them answers.
 
 Arguments: the near end of each wire, its link-layer address and its own addresses of both families. A datagram that the service behind each
-stack sends back follows each packet, so all answers to that have come when it has.
+stack sends back follows each packet, so all answers to that have come when it has. What keeps a link going is sent as whole frames, each with a stranger of its own.
 """
 
 import socket
@@ -35,21 +35,27 @@ class Wire:
     def send(self, kind, packet, mac=None):
         self.socket.send((mac or self.mac) + self.own + kind.to_bytes(2, "big") + packet)
 
+    def asks(self, frame):
+        """Whether the stack asks for a neighbour; if it is the asker, it is told."""
+        if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\x01":
+            if frame[38:42] == self.from_[4]:
+                reply = bytes.fromhex("0001080006040002") + self.own + self.from_[4] + frame[22:32]
+                self.send(0x0806, reply)
+            return True
+        if frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54] == 135:
+            if frame[62:78] == self.from_[6]:
+                answer = b"\x88\0\0\0\x60\0\0\0" + self.from_[6] + b"\x02\x01" + self.own
+                self.send(0x86DD, v6(self, 58, answer, hops=255, to=frame[22:38]))
+            return True
+        return False
+
     def frames(self):
-        """What the stack sends; who asks for the asker is answered."""
+        """What the stack sends, but for its questions."""
         while True:
             frame = self.socket.recv(2000)
             if frame[6:12] != self.mac:
                 continue
-            if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\x01":
-                if frame[38:42] == self.from_[4]:
-                    reply = bytes.fromhex("0001080006040002") + self.own + self.from_[4] + frame[22:32]
-                    self.send(0x0806, reply)
-                continue
-            if frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54] == 135:
-                if frame[62:78] == self.from_[6]:
-                    answer = b"\x88\0\0\0\x60\0\0\0" + self.from_[6] + b"\x02\x01" + self.own
-                    self.send(0x86DD, v6(self, 58, answer, hops=255, to=frame[22:38]))
+            if self.asks(frame):
                 continue
             # What is said to all of the link unasked: an address is announced a while after the start.
             if frame[0] & 1 and frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54] == 136:
@@ -76,6 +82,52 @@ class Wire:
         if any(told.startswith(("icmp", "tcp")) for told in found):
             time.sleep(0.002)
         return " ".join(found) or "nothing"
+
+
+    def heard(self, frames, stranger, patience):
+        """What is said to frames of the link, each once: for so many seconds, or until it is said, and until the service has answered."""
+        for frame in frames:
+            self.socket.send(frame)
+        self.marks += 1
+        mark, found, end = b"mark %d." % self.marks, [], time.monotonic() + patience
+        is_marked = False
+        while True:
+            if not is_marked and (found or time.monotonic() >= end):
+                self.send(0x0800, v4(self, 17, udp(60007, mark)))
+                is_marked = True
+                self.socket.settimeout(10)
+            if not is_marked:
+                self.socket.settimeout(max(end - time.monotonic(), 0.001))
+            try:
+                frame = self.socket.recv(2000)
+            except TimeoutError:
+                if is_marked:
+                    raise
+                continue
+            if frame[6:12] != self.mac:
+                continue
+            self.asks(frame)
+            told = said_of(self, frame, stranger)
+            if told and told.startswith("udp") and mark in frame:
+                return " ".join(found) or "nothing"
+            if told and told not in found:
+                found.append(told)
+
+
+def said_of(wire, frame, stranger):
+    """What a frame says on the link, in a word; nothing if it asks for another than this stranger."""
+    if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\x01":
+        if frame[28:32] == frame[38:42]:
+            return "announces"
+        return "asks" if frame[38:42] == within(wire, stranger) else None
+    if frame[12:14] == b"\x86\xdd" and frame[20] == 0 and frame[54] == 58:
+        return "reports" if frame[62] == 143 else None
+    if frame[12:14] == b"\x86\xdd" and frame[20] == 58:
+        if frame[54] == 135:
+            return "asks" if frame[62:78] == within_6(wire, stranger) else None
+        if frame[54] == 136:
+            return "advertises-to-all" if frame[0] & 1 else "advertises"
+    return told_of(frame)
 
 
 def told_of(frame):
@@ -121,13 +173,13 @@ def checked(wire, family, protocol, data, to=None, source=None):
     return data[:place] + checksum.to_bytes(2, "big") + data[place + 2 :]
 
 
-def v4(wire, protocol, data, to=None, source=None, first=None, options=b"", length=None, field=0, hops=64, checksum=None, sums=True):
+def v4(wire, protocol, data, to=None, source=None, first=None, options=b"", length=None, field=0, hops=64, checksum=None, sums=True, name=7):
     to, source = to or wire.to[4], source or wire.from_[4]
     if sums:
         data = checked(wire, 4, protocol, data, to, source)
     first = first if first is not None else 0x45 + len(options) // 4
     length = length if length is not None else 20 + len(options) + len(data)
-    head = struct.pack("!BBHHHBBH", first, 0, length, 7, field, hops, protocol, 0) + source + to + options
+    head = struct.pack("!BBHHHBBH", first, 0, length, name, field, hops, protocol, 0) + source + to + options
     right = sum_of(head)
     return head[:10] + (checksum if checksum is not None else right).to_bytes(2, "big") + head[12:] + data
 
@@ -298,6 +350,120 @@ SHAPES_6 = {
 }
 
 
+def within_6(wire, last):
+    return wire.to[6][:15] + bytes([last])
+
+
+def station(stranger):
+    return bytes.fromhex("0200000001") + bytes([stranger])
+
+
+ETHERNET = b"\0\1\x08\0\6\4"
+ROUTER = socket.inet_pton(socket.AF_INET6, "fe80::1")
+
+
+def arp(wire, operation, sender, target, mac=None, to=BROADCAST, kinds=ETHERNET):
+    mac = mac or wire.own
+    return to + mac + b"\x08\x06" + kinds + bytes([0, operation]) + mac + sender + bytes(6) + target
+
+
+def of_link(wire, packet, mac=None):
+    """A packet of IPv6 in its frame."""
+    group = b"\x33\x33" + packet[36:40]
+    return (group if packet[24] == 0xFF else wire.mac) + (mac or wire.own) + b"\x86\xdd" + packet
+
+
+def neighbour(wire, kind, target=None, option=b"", to=None, source=None, hops=255, code=0, flags=0, before=(), mac=None):
+    """A message of neighbour discovery: of the stack's address, to its group, unless it is said otherwise."""
+    data = bytes([kind, code, 0, 0, flags, 0, 0, 0]) + (target or wire.to[6]) + option
+    return of_link(wire, v6(wire, 58, data, to=to or solicited(wire), source=source, hops=hops, before=before), mac)
+
+
+def link(kind, mac):
+    """The option with a link-layer address."""
+    return bytes([kind, 1]) + mac
+
+
+def query(wire, hops=1, alert=True, source=ROUTER):
+    """A query for listeners, to be answered within 10 ms."""
+    data = bytes([130, 0, 0, 0, 0, 10]) + bytes(22)
+    before = [(0, b"\0\5\2\0\0\1\0")] if alert else []
+    return of_link(wire, v6(wire, 58, data, to=ALL_NODES, source=source, hops=hops, before=before))
+
+
+def tagged(frame, control):
+    return frame[:12] + b"\x81\0" + control.to_bytes(2, "big") + frame[12:]
+
+
+def asking(wire, packet, mac=None, kind=b"\x08\0"):
+    return wire.mac + (mac or wire.own) + kind + packet
+
+
+def two_fragments(wire, family):
+    data = checked(wire, family, 17, udp(60007, bytes(40)))
+    if family == 4:
+        return [
+            asking(wire, v4(wire, 17, data[:24], field=0x2000, sums=False, name=77)),
+            asking(wire, v4(wire, 17, data[24:], field=3, sums=False, name=77)),
+        ]
+    parts = [(data[:24], b"\0\0\1\0\0\1\0"), (data[24:], b"\0\0\x18\0\0\1\0")]
+    return [of_link(wire, v6(wire, 17, part, before=[(44, head)], sums=False)) for part, head in parts]
+
+
+NOW, LATER, NEVER = 0, 5, 0.1
+# What keeps a link going, and how long an answer is waited for. `s` is a stranger of its own, of whom neither stack has heard.
+LINKS = {
+    "arp-question": (NOW, lambda w, s: [arp(w, 1, w.from_[4], w.to[4])]),
+    "arp-question-to-us": (NOW, lambda w, s: [arp(w, 1, w.from_[4], w.to[4], to=w.mac)]),
+    "arp-question-of-stranger": (NOW, lambda w, s: [arp(w, 1, within(w, s), w.to[4], station(s))]),
+    "arp-question-from-beyond": (NOW, lambda w, s: [arp(w, 1, b"\xc0\0\2\x09", w.to[4], station(s))]),
+    "arp-question-for-other": (NOW, lambda w, s: [arp(w, 1, w.from_[4], within(w, 77))]),
+    "arp-probe": (NOW, lambda w, s: [arp(w, 1, bytes(4), w.to[4], station(s))]),
+    "arp-announcement": (NOW, lambda w, s: [arp(w, 1, within(w, s), within(w, s), station(s))]),
+    "arp-reply-unasked": (NOW, lambda w, s: [arp(w, 2, within(w, s), w.to[4], station(s), w.mac)]),
+    "arp-claim": (NOW, lambda w, s: [arp(w, 1, w.to[4], w.to[4], station(s))]),
+    "arp-operation-9": (NOW, lambda w, s: [arp(w, 9, w.from_[4], w.to[4])]),
+    "arp-protocol-6": (NOW, lambda w, s: [arp(w, 1, w.from_[4], w.to[4], kinds=b"\0\1\x86\xdd\6\4")]),
+    "arp-cut": (NOW, lambda w, s: [arp(w, 1, w.from_[4], w.to[4])[:36]]),
+    "arp-priority": (NOW, lambda w, s: [tagged(arp(w, 1, w.from_[4], w.to[4]), 0xE000)]),
+    "arp-vlan-5": (NOW, lambda w, s: [tagged(arp(w, 1, w.from_[4], w.to[4]), 5)]),
+    "datagram-of-stranger": (NOW, lambda w, s: [asking(w, v4(w, 17, udp(60007), source=within(w, s)), station(s))]),
+    "datagram-of-stranger-6": (NOW, lambda w, s: [of_link(w, v6(w, 17, udp(60007), source=within_6(w, s)), station(s))]),
+    "datagram-priority": (NOW, lambda w, s: [tagged(asking(w, v4(w, 17, udp(60007))), 0xE000)]),
+    "datagram-priority-6": (NOW, lambda w, s: [tagged(of_link(w, v6(w, 17, udp(60007))), 0)]),
+    "datagram-vlan-5": (NOW, lambda w, s: [tagged(asking(w, v4(w, 17, udp(60007))), 5)]),
+    "two-fragments": (NOW, lambda w, s: two_fragments(w, 4)),
+    "two-fragments-turned": (NOW, lambda w, s: two_fragments(w, 4)[::-1]),
+    "two-fragments-6": (NOW, lambda w, s: two_fragments(w, 6)),
+    "too-big-unsent": (NOW, lambda w, s: [of_link(w, v6(w, 58, b"\2\0\0\0\0\0\5\0" + v6(w, 17, udp(9), to=within_6(w, s), source=w.to[6])))]),
+    "solicitation": (NOW, lambda w, s: [neighbour(w, 135, option=link(1, w.own))]),
+    "solicitation-to-us": (NOW, lambda w, s: [neighbour(w, 135, option=link(1, w.own), to=w.to[6])]),
+    "solicitation-to-all": (NOW, lambda w, s: [neighbour(w, 135, option=link(1, w.own), to=ALL_NODES)]),
+    "solicitation-bare": (NOW, lambda w, s: [neighbour(w, 135, to=w.to[6])]),
+    "solicitation-bare-to-group": (NOW, lambda w, s: [neighbour(w, 135)]),
+    "solicitation-bare-of-stranger": (NOW, lambda w, s: [neighbour(w, 135, to=w.to[6], source=within_6(w, s), mac=station(s))]),
+    "solicitation-of-stranger": (NOW, lambda w, s: [neighbour(w, 135, option=link(1, station(s)), source=within_6(w, s), mac=station(s))]),
+    "solicitation-of-free": (NOW, lambda w, s: [neighbour(w, 135, source=bytes(16))]),
+    "solicitation-of-free-to-us": (NOW, lambda w, s: [neighbour(w, 135, source=bytes(16), to=w.to[6])]),
+    "solicitation-of-free-with-link": (NOW, lambda w, s: [neighbour(w, 135, source=bytes(16), option=link(1, station(s)))]),
+    "solicitation-hops-64": (NOW, lambda w, s: [neighbour(w, 135, option=link(1, w.own), hops=64)]),
+    "solicitation-code-1": (NOW, lambda w, s: [neighbour(w, 135, option=link(1, w.own), code=1)]),
+    "solicitation-option-0": (NOW, lambda w, s: [neighbour(w, 135, option=b"\1\0" + bytes(6))]),
+    "solicitation-option-200": (NOW, lambda w, s: [neighbour(w, 135, option=link(200, bytes(6)) + link(1, w.own))]),
+    "solicitation-for-other": (NOW, lambda w, s: [neighbour(w, 135, target=within_6(w, 77), option=link(1, w.own))]),
+    "solicitation-for-group": (NOW, lambda w, s: [neighbour(w, 135, target=ALL_NODES, option=link(1, w.own))]),
+    "solicitation-fragment-atomic": (NOW, lambda w, s: [neighbour(w, 135, option=link(1, w.own), before=[(44, b"\0\0\0\0\0\2\0")])]),
+    "solicitation-priority": (NOW, lambda w, s: [tagged(neighbour(w, 135, option=link(1, w.own)), 0xE000)]),
+    "advertisement-unasked": (NOW, lambda w, s: [neighbour(w, 136, within_6(w, s), link(2, station(s)), ALL_NODES, within_6(w, s), flags=0x20)]),
+    "advertisement-claim": (NOW, lambda w, s: [neighbour(w, 136, option=link(2, station(s)), to=ALL_NODES, source=within_6(w, s), flags=0x20)]),
+    "query": (LATER, lambda w, s: [query(w)]),
+    "query-hops-64": (NEVER, lambda w, s: [query(w, hops=64)]),
+    "query-without-alert": (NEVER, lambda w, s: [query(w, alert=False)]),
+    "query-from-beyond": (NEVER, lambda w, s: [query(w, source=w.from_[6])]),
+}
+STRANGERS = 100
+
+
 def ask(wire, family, shape, protocol, data):
     packet = shape(wire, protocol, data)
     packet, mac = packet if isinstance(packet, tuple) else (packet, None)
@@ -318,7 +484,15 @@ def main():
                 count += 1
                 if ours != kernels:
                     print("v%d %s %s: %s, not %s" % (family, shape_name, name, ours, kernels))
-    print(count)
+    said = []
+    for stranger, (name, (patience, frames)) in enumerate(LINKS.items(), STRANGERS):
+        ours, kernels = [wire.heard(frames(wire, stranger), stranger, patience) for wire in wires]
+        said.append(ours)
+        if ours != kernels:
+            print("link %s -: %s, not %s" % (name, ours, kernels))
+    # A frame that nobody answers because it is wrong in another way shows nothing.
+    assert len(said) - said.count("nothing") > 20, said
+    print(count + len(said))
 
 
 main()

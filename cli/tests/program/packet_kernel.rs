@@ -20,7 +20,7 @@ const SERVICES: [&str; 4] = [
     "echo=udp://[fd08::2]:60007?reflect",
 ];
 
-/// Differences that stay: of which packets (the family, what was done with them, what they carry; `*` is any), what the stack answers, what the kernel does, and why
+/// Differences that stay: of which packets (the family, what was done with them, what they carry; of what keeps a link going, its name; `*` is any), what the stack answers, what the kernel does, and why
 /// that is so.
 const DIFFERENCES: &[(&str, &str, &str, &str, &str, &str)] = &[
     ("*", "*", "echo-code", "nothing", "echo/8", "an echo has code 0 (RFC 792; RFC 4443, section 4.1): another is none"),
@@ -73,6 +73,8 @@ const DIFFERENCES: &[(&str, &str, &str, &str, &str, &str)] = &[
         "icmp/4.0@42",
         "numbers below 128 are errors, of which no error is sent (RFC 4443, section 2.4)",
     ),
+    ("link", "arp-claim", "*", "announces", "nothing", "an address that is claimed is defended (RFC 5227, section 2.4)"),
+    ("link", "advertisement-claim", "*", "advertises-to-all", "nothing", "the same for IPv6"),
     ("v6", "fragment-odd", "tcp-cut", "icmp/4.0@4", "icmp/4.3@0", "two things are wrong, and the length is looked at first"),
 ];
 

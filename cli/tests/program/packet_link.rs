@@ -246,6 +246,7 @@ fn queues_without_a_lane_are_refused_and_told(driver: Driver) {
     run(&server, "ethtool -L va rx 2 tx 2");
     ready("503");
     until("it is said", || server.words().contains("[CL-0028] interface va is short of lanes"));
+    assert!(server.words().contains("(ethtool -L va combined N, at a veth rx N tx N, for N lanes)"), "{}", server.words());
     run(&server, advice);
     ready("200");
     echo_datagram(&client(&server, 0), b"by the one");

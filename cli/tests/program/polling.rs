@@ -14,7 +14,7 @@ on_each_driver!(
 const PORT: &str = "va,ip=10.9.0.2/24,ip=fd09::2/64,poll";
 
 /// Has the operator's command carried out; what it printed, or said.
-fn polling(server: &Server, arguments: &[&str]) -> Result<Value, String> {
+pub fn polling(server: &Server, arguments: &[&str]) -> Result<Value, String> {
     let mut command = Command::new(PROGRAM);
     command.args(["polling", "--json"]).args(arguments).env("CORELANE_RUN_DIR", server.run.path());
     let done = output(&mut command);

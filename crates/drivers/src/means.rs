@@ -7,6 +7,8 @@
 //!                                               \--notice: copied, or none--> shut, for RETRY again
 //! open --COPIED_IN_A_ROW notices: copied--> shut
 //! ```
+//!
+//! A send that is to ask, and finds its socket full, has not asked.
 
 use corelane_seam::{Address, mix, nanoseconds};
 use std::net::IpAddr;
@@ -106,6 +108,11 @@ impl Ways {
         Means::Uncopied
     }
 
+    /// An uncopied send of this connection has found its socket full, so no notice of it will come: the next one asks, if this one was to ask.
+    pub(crate) fn take_back(&mut self, own: &Own) {
+        self.way(own.place).asks_at = 0;
+    }
+
     /// A notice has come of an uncopied send of this connection.
     pub(crate) fn note(&mut self, own: &mut Own, was_copied: bool, now: impl FnOnce() -> u64) {
         let way = self.way(own.place);
@@ -168,6 +175,19 @@ mod tests {
         assert_eq!(ways.choose(&own("10.0.1.1:7"), FREE, || 8), Means::Uncopied, "another network");
         assert_eq!(ways.choose(&two, FREE, || 7 + LATER), Means::Uncopied);
         assert_eq!(ways.choose(&one, FREE, || 7 + LATER), SEEN);
+    }
+
+    #[test]
+    fn what_could_not_ask_leaves_it_to_the_next() {
+        let (mut ways, one, mut two) = (Ways::default(), own("10.0.0.1:7"), own("10.0.0.2:7"));
+        for _ in 0..2 {
+            assert_eq!(ways.choose(&one, FREE, || 5), Means::Uncopied);
+            ways.take_back(&one);
+        }
+        assert_eq!((ways.choose(&two, FREE, || 6), ways.choose(&one, FREE, || 7)), (Means::Uncopied, SEEN));
+        ways.note(&mut two, false, never);
+        ways.take_back(&one);
+        assert_eq!(ways.choose(&one, FREE, never), Means::Uncopied, "an open way stays open");
     }
 
     #[test]

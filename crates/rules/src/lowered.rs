@@ -1,4 +1,6 @@
 //! Rules as questions about numbers: each is a field of the packet and the numbers that it may have there.
+//!
+//! A table of addresses is a field of its own, or the addresses that it has, where these are few.
 
 use crate::facts::{Direction, Facts, Family, Interface, Part, Transport};
 use crate::language::{Clause, Hosts, InTable, Link, Literal, Test};
@@ -6,6 +8,7 @@ use crate::matching::fits;
 use crate::order::{Names, Order};
 use crate::prefix::Ranges;
 use crate::table::Table;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const RST: u8 = 0x04;
@@ -13,6 +16,9 @@ const ACK: u8 = 0x10;
 const SYN: u8 = 0x02;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
+
+/// Keys of a table at the most whose addresses stand for it.
+pub const SPELT_OUT_MAX: usize = 64;
 
 /// What a table is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -176,9 +182,10 @@ pub struct Lowered {
 }
 
 impl Lowered {
-    pub fn new(order: &Order) -> Self {
+    /// Tables of at most so many keys are their addresses.
+    pub fn new(order: &Order, spelt_out_max: usize) -> Self {
         let names: Vec<&String> = order.names.tables.keys().collect();
-        let context = Context { names: &order.names, tables: &names };
+        let mut context = Context { names: &order.names, tables: &names, spelt_out_max, spelt_out: BTreeMap::new() };
         let questions = order.rules.iter().map(|numbered| context.rule(numbered.rule.body.clauses())).collect();
         Self { questions, tables: order.names.tables.values().cloned().collect() }
     }
@@ -187,10 +194,13 @@ impl Lowered {
 struct Context<'a> {
     names: &'a Names,
     tables: &'a [&'a String],
+    spelt_out_max: usize,
+    /// By table and value: many rules ask the same.
+    spelt_out: BTreeMap<(usize, Option<u32>), Ranges>,
 }
 
 impl Context<'_> {
-    fn rule<'b>(&self, clauses: impl Iterator<Item = &'b Clause>) -> Questions {
+    fn rule<'b>(&mut self, clauses: impl Iterator<Item = &'b Clause>) -> Questions {
         let mut questions = Questions::default();
         let mut single: Vec<Wanted> = Vec::new();
         for clause in clauses {
@@ -211,7 +221,7 @@ impl Context<'_> {
     }
 
     /// What a clause wants of each of its fields; none if every packet meets it.
-    fn clause(&self, clause: &Clause) -> Option<Vec<Wanted>> {
+    fn clause(&mut self, clause: &Clause) -> Option<Vec<Wanted>> {
         let mut wanted: Vec<Wanted> = Vec::new();
         for literal in clause {
             let (field, ranges) = self.literal(literal);
@@ -225,13 +235,13 @@ impl Context<'_> {
         (!wanted.iter().any(meets_all)).then_some(wanted)
     }
 
-    fn literal(&self, literal: &Literal) -> Wanted {
+    fn literal(&mut self, literal: &Literal) -> Wanted {
         let (field, ranges) = self.test(&literal.test);
         let all = Ranges::of([(0, field.last())]);
         (field, if literal.not { ranges.complement().and(&all) } else { ranges })
     }
 
-    fn test(&self, test: &Test) -> Wanted {
+    fn test(&mut self, test: &Test) -> Wanted {
         let yes = || Ranges::of([(1, 1)]);
         let list = |list: &[(u16, u16)]| Ranges::of(list.iter().map(|(first, last)| ((*first).into(), (*last).into())));
         match test {
@@ -255,7 +265,7 @@ impl Context<'_> {
         }
     }
 
-    fn hosts(&self, hosts: &Hosts, end: End) -> Wanted {
+    fn hosts(&mut self, hosts: &Hosts, end: End) -> Wanted {
         let (address, is_ours, is_ours6) = match end {
             End::Source => (Field::Source, Field::SourceIsOurs, Field::SourceIsOurs6),
             End::Destination => (Field::Destination, Field::DestinationIsOurs, Field::DestinationIsOurs6),
@@ -265,10 +275,19 @@ impl Context<'_> {
             Hosts::Me => (is_ours, of_number(1)),
             Hosts::Me6 => (is_ours6, of_number(1)),
             Hosts::Table(table) => match self.tables.iter().position(|name| **name == table.name) {
-                Some(at) => (Field::Table(at as u16, end), value(table)),
+                Some(at) => match self.spelt_out(at, table) {
+                    Some(ranges) => (address, ranges),
+                    None => (Field::Table(at as u16, end), value(table)),
+                },
                 None => (address, Ranges::default()),
             },
         }
+    }
+
+    /// The addresses that a table has, if it is small.
+    fn spelt_out(&mut self, at: usize, asked: &InTable) -> Option<Ranges> {
+        let table = self.names.tables.get(&asked.name).filter(|table| table.len() <= self.spelt_out_max)?;
+        Some(self.spelt_out.entry((at, asked.value)).or_insert_with(|| table.ranges(asked.value)).clone())
     }
 
     /// The numbers of the interfaces that are meant.

@@ -5,6 +5,7 @@ use crate::flat;
 use crate::language::{Hosts, Rule, Test};
 use crate::limits::Limits;
 use crate::listing;
+use crate::lowered::SPELT_OUT_MAX;
 use crate::order::Order;
 use crate::passing::Passing;
 use crate::records::{Count, Records};
@@ -37,8 +38,7 @@ pub struct RuleSet {
 
 impl RuleSet {
     pub(crate) fn new(order: Order, execution: Execution, limits: &Limits) -> Self {
-        let steps = Steps::new(&order);
-        let tree = if execution == Execution::Tree { tree::build(&order, &steps, limits) } else { Tree::default() };
+        let (steps, tree) = made(&order, execution, limits);
         let asks_for_ours = order.rules.iter().any(|numbered| asks_for_ours(&numbered.rule));
         Self { order, steps, tree, execution, asks_for_ours }
     }
@@ -113,7 +113,29 @@ impl RuleSet {
     }
 }
 
+/// Small tables are spelt out in a tree, which then needs none of them, unless that is too much for it.
+fn made(order: &Order, execution: Execution, limits: &Limits) -> (Steps, Tree) {
+    let with = |spelt_out_max| {
+        let steps = Steps::new(order, spelt_out_max);
+        let tree = tree::build(order, &steps, limits);
+        (steps, tree)
+    };
+    let asks_table = || order.rules.iter().any(|numbered| asks_hosts(&numbered.rule, |hosts| matches!(hosts, Hosts::Table(_))));
+    match execution {
+        Execution::Flat | Execution::Skipto => (Steps::new(order, 0), Tree::default()),
+        Execution::Tree => match with(SPELT_OUT_MAX) {
+            (_, tree) if tree.reason.is_some() && asks_table() => with(0),
+            made => made,
+        },
+    }
+}
+
 fn asks_for_ours(rule: &Rule) -> bool {
-    let tests = rule.body.clauses().flatten().map(|literal| &literal.test);
-    tests.into_iter().any(|test| matches!(test, Test::Source(Hosts::Me | Hosts::Me6) | Test::Destination(Hosts::Me | Hosts::Me6)))
+    asks_hosts(rule, |hosts| matches!(hosts, Hosts::Me | Hosts::Me6))
+}
+
+/// Whether it asks if an end is one of such hosts.
+fn asks_hosts(rule: &Rule, are: impl Fn(&Hosts) -> bool) -> bool {
+    let mut tests = rule.body.clauses().flatten().map(|literal| &literal.test);
+    tests.any(|test| matches!(test, Test::Source(hosts) | Test::Destination(hosts) if are(hosts)))
 }

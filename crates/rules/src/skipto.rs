@@ -20,12 +20,19 @@ pub struct Steps {
 }
 
 impl Steps {
-    pub fn new(order: &Order) -> Self {
+    /// Tables of at most so many keys are asked as the addresses that they have.
+    pub fn new(order: &Order, spelt_out_max: usize) -> Self {
         let indices = 0..order.rules.len();
         let after = indices.clone().map(|index| order.after(index).map(|next| next as u32)).collect();
         let is_check = order.rules.iter().map(|numbered| numbered.rule.action == Action::CheckState).collect();
         let asks = indices.clone().map(|index| order.asks_states(index)).collect();
-        Self { lowered: Lowered::new(order), after, asks, all: indices.map(|index| index as u32).collect(), is_check }
+        Self {
+            lowered: Lowered::new(order, spelt_out_max),
+            after,
+            asks,
+            all: indices.map(|index| index as u32).collect(),
+            is_check,
+        }
     }
 
     /// What becomes of the packet.

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::facts::Address;
 use crate::language::Key;
-use crate::prefix::Prefix;
+use crate::prefix::{Prefix, Ranges};
 use corelane_prefixes::{PREFIXES_MAX, Prefixes as Tree};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -70,6 +70,14 @@ impl Table {
         match self {
             Self::Prefixes(_) => None,
             Self::Links(names) => names.get(name).copied(),
+        }
+    }
+
+    /// The addresses that have this value, or any; none in a table of names. It takes time by the square of the keys.
+    pub(crate) fn ranges(&self, value: Option<u32>) -> Ranges {
+        match self {
+            Self::Prefixes(prefixes) => prefixes.ranges(value),
+            Self::Links(_) => Ranges::default(),
         }
     }
 
@@ -149,6 +157,16 @@ impl Prefixes {
         found.map(|(_, value)| value)
     }
 
+    fn ranges(&self, value: Option<u32>) -> Ranges {
+        let mut all: Vec<_> = self.all().collect();
+        // A longer prefix takes what it holds from all that are shorter.
+        all.sort_by_key(|(prefix, _)| prefix.bits());
+        all.iter().fold(Ranges::default(), |ranges, (prefix, found)| match value {
+            Some(value) if value != *found => ranges.and(&prefix.ranges().complement()),
+            _ => ranges.or(&prefix.ranges()),
+        })
+    }
+
     fn all(&self) -> impl Iterator<Item = (Prefix, u32)> {
         let v4 = self.v4.iter().map(|(one, value)| (Prefix::new(one.address().into(), one.length()), value));
         let v6 = self.v6.iter().map(|(one, value)| (Prefix::new(one.address().into(), one.length()), value));
@@ -207,6 +225,14 @@ mod tests {
         table.put("t", key("10.0.0.0/8"), 7).unwrap();
         assert_eq!((of(&table, "10.9.9.9"), table.len()), (Some(7), 5));
         assert!(matches!(table.take("t", &key("10.0.0.0/9")), Err(Error::NoKey { .. })));
+        for value in [None, Some(4), Some(2), Some(6), Some(7), Some(8)] {
+            let ranges = table.ranges(value);
+            for (address, _) in probes {
+                let number = Address::from(address.parse::<IpAddr>().unwrap()).number();
+                let should = of(&table, address).is_some_and(|found| value.is_none_or(|value| value == found));
+                assert_eq!(ranges.contains(number), should, "{address} {value:?}");
+            }
+        }
         let texts: Vec<String> = table.entries().map(|(key, _)| key.to_string()).collect();
         assert_eq!(texts, ["::/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "2001:db8::/32"]);
     }

@@ -143,7 +143,7 @@ impl PortState {
             Self::NoCarrier => "no packet comes or goes until the other end of its wire is there: plug it in, or set that end up",
             Self::Detached => "no packet comes any more, for somebody has taken its XDP program off: start the program anew",
             Self::Unserved => {
-                "what comes to queues without a lane is lost: give it as many queues as lanes (ethtool -L), or start with as many lanes"
+                "what comes to queues without a lane is lost: give it as many queues as lanes (ethtool -L INTERFACE combined N, at a veth rx N tx N, for N lanes), or start with as many lanes"
             }
         }
     }

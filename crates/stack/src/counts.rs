@@ -116,9 +116,9 @@ pub struct PacketCounts {
     pub sums_left: u64,
     /// Packets that were forwarded.
     pub forwarded: u64,
-    /// Requests of DHCP clients that were passed on to servers.
+    /// Requests of DHCP clients that were passed on to a server at least. Those that rules keep back are among [`Drop::Judged`], once for each server.
     pub relay_requests: u64,
-    /// Answers of DHCP servers that were passed on to clients.
+    /// Answers of DHCP servers that were passed on to clients; those that rules keep back are among [`Drop::Judged`].
     pub relay_replies: u64,
     /// How often the interface was found down.
     pub downs: u64,

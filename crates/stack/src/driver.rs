@@ -73,6 +73,7 @@ impl<D: Driver> Stack<D> {
         ports: Vec<Box<dyn Port>>,
         settings: &Settings,
     ) -> Result<Self, Error> {
+        let polling = Polling::new(settings.polling, ports.len());
         let known: Vec<_> = ports.iter().map(|port| (port.facts(), port.memory().clone())).collect();
         let mut net = Net::new(settings, &known)?;
         ports.iter().enumerate().for_each(|(number, port)| net.trunk(number).0.set_offload(port.offload()));
@@ -91,7 +92,7 @@ impl<D: Driver> Stack<D> {
             is_cut_short: false,
             left: 0,
             handled: 0,
-            polling: Polling::new(settings.polling),
+            polling,
             slept: None,
             sends: 0,
         })
@@ -238,13 +239,13 @@ impl<D: Driver> Stack<D> {
     }
 
     fn ask_of_ports(&mut self) {
-        let frames = self.polling.frames_beside(self.handled);
         let wants_close = self.beside.borrow().wants_close();
         for (number, gate) in self.gates.iter_mut().enumerate() {
             if wants_close {
                 gate.close();
             }
             let (trunk, now) = self.net.trunk(number);
+            let frames = self.polling.frames_beside(gate.brought());
             gate.ask(now, frames, &mut self.sends, trunk, &mut self.below);
         }
     }
@@ -265,7 +266,9 @@ impl<D: Driver> Stack<D> {
         // Ports that close have no ticks.
         let set = self.beside.borrow().polling_settings().filter(|_| !self.beside.borrow().wants_close());
         let is_changed = self.polling.follow(set);
-        self.polling.begin(now, wait);
+        if self.polling.begin(now, wait) {
+            self.gates.iter_mut().for_each(Gate::begin_chunk);
+        }
         if is_changed || self.polling.is_to_show() {
             self.beside.borrow_mut().tally.note();
         }
@@ -297,10 +300,11 @@ impl<D: Driver> Stack<D> {
 
     /// Takes in what can be known of the ports, and notes what the work beside is to know of all.
     fn look(&mut self) {
+        let is_due = self.polling.checks_status();
         self.fenced(|net, gates, beside| {
             for (number, gate) in gates.iter_mut().enumerate() {
                 let (trunk, now) = net.trunk(number);
-                gate.look(now, trunk);
+                gate.look(now, is_due, trunk);
             }
             net.note_changes(beside);
         });

@@ -38,7 +38,8 @@ pub(crate) enum Taken {
 impl Fragments {
     /// Beside ports with such memory, of which the longest packet has so many bytes with its link's header.
     pub fn new(settings: &Settings, memory: &FrameMemory, frame_bytes_max: usize) -> Result<Self, Error> {
-        let limits = settings.fragments.unwrap_or_else(|| limits_of(frame_bytes_max, memory));
+        let each = settings.fragments_each.unwrap_or_else(|| fragments_each(frame_bytes_max, memory));
+        let limits = Limits::for_lane(memory.frame_bytes()).with_fragments_each(each);
         let shelf = Shelf::new(&limits, memory).map_err(|why| Error::Memory { why: why.to_string() })?;
         Ok(Self { table: Reassembly::new(limits, settings.secret), shelf, pieces: Vec::new() })
     }
@@ -82,8 +83,8 @@ impl Fragments {
     }
 }
 
-/// Limits for fragments that wait: of one datagram as many as the longest that there is comes in, over this interface or a link of IPv6 before it.
-fn limits_of(packet_bytes: usize, memory: &FrameMemory) -> Limits {
+/// Fragments of one datagram that wait: as many as the longest that there is comes in, over this interface or a link of IPv6 before it.
+fn fragments_each(packet_bytes: usize, memory: &FrameMemory) -> usize {
     let link = ethernet::Header::BYTES;
     // Each has the network's header, that of a fragment of IPv6, and a multiple of eight bytes.
     let data = ((packet_bytes - link).min(V6_BYTES_LEAST) - HEAD_OF_PART) & !7;
@@ -91,5 +92,5 @@ fn limits_of(packet_bytes: usize, memory: &FrameMemory) -> Limits {
     // One that is just longer than a frame waits as two.
     let room = memory.frame_bytes() - Frame::HEADROOM;
     let large = if packet_bytes > room { 2 * DATAGRAM_BYTES_MAX.div_ceil(room - link - HEAD_OF_PART) } else { 0 };
-    Limits::for_lane(memory.frame_bytes()).with_fragments_each(small.max(large))
+    small.max(large)
 }

@@ -58,8 +58,11 @@ pub(crate) struct Gate {
     worked: Worked,
     /// Frames that its longest packet lies in.
     pieces_max: usize,
-    /// Frames that came and were not handled yet.
+    /// Frames that came and were not handled yet, and those of the chunk that were.
     incoming: VecDeque<Frame>,
+    brought: usize,
+    /// What it was when it was looked at last.
+    looked_at: Option<GateState>,
     /// Storage of frames that were sent.
     spare: Vec<Frame>,
 }
@@ -106,6 +109,8 @@ impl Gate {
             // Until it is looked at first, before anything is asked of it.
             pieces_max: 1,
             incoming: VecDeque::with_capacity(FRAMES_EACH),
+            brought: 0,
+            looked_at: None,
             spare: Vec::with_capacity(FRAMES_EACH),
         }
     }
@@ -135,13 +140,16 @@ impl Gate {
         self.fault
     }
 
-    /// Takes in what can be known of the port without asking the driver.
-    pub fn look(&mut self, now: u64, trunk: &mut Trunk) {
-        let PortNews { lost, facts, state, .. } = self.news.get();
-        self.pieces_max = facts.pieces_max;
-        trunk.note_lost(lost);
-        trunk.note_facts(&facts);
-        trunk.note_port(state, matches!(self.state, GateState::Open(_)));
+    /// Takes in what can be known of the port without asking the driver, where that is due, or it was opened or closed.
+    pub fn look(&mut self, now: u64, is_due: bool, trunk: &mut Trunk) {
+        let is_new = self.looked_at.replace(self.state) != Some(self.state);
+        if is_due || is_new {
+            let PortNews { lost, facts, state, .. } = self.news.get();
+            self.pieces_max = facts.pieces_max;
+            trunk.note_lost(lost);
+            trunk.note_facts(&facts);
+            trunk.note_port(state, matches!(self.state, GateState::Open(_)));
+        }
         if self.up_at.is_some_and(|time| time <= now) {
             self.up_at = None;
             trunk.note_errors(PortState::Up);
@@ -185,9 +193,20 @@ impl Gate {
         driver.push(name(self.port, RECEIVE), FrameOp::Receive { port, at_most, into }.into());
     }
 
+    /// A chunk begins.
+    pub fn begin_chunk(&mut self) {
+        self.brought = 0;
+    }
+
+    /// Frames of the chunk that were handled.
+    pub fn brought(&self) -> usize {
+        self.brought
+    }
+
     /// The next frame that came and was not handled; and whether it is the last of its batch.
     pub fn next_frame(&mut self) -> Option<(Frame, bool)> {
         let frame = self.incoming.pop_front()?;
+        self.brought += 1;
         Some((frame, self.incoming.is_empty()))
     }
 

@@ -110,7 +110,7 @@ impl Looker<'_> {
         };
         let is_to_server = || matches!(walk.transport, UpperLayer::Udp(view) if view.header().destination == of_servers);
         let has_none = ip.source == IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let is_client = || has_none || !(is_nobody(ip.source) || self.routes.is_own(ip.source));
+        let is_client = || has_none || !(self.is_nobody(ip.source) || self.routes.is_own(ip.source));
         let is_of_link = !(self.is_own_word || self.is_in_tunnel) && self.interface().relays(ip.source.is_ipv4());
         is_of_link && is_to_all && is_to_server() && is_client()
     }
@@ -122,14 +122,20 @@ impl Looker<'_> {
             return false;
         }
         let IpAddr::V6(to) = ip.destination else {
-            return self.routes.is_own(ip.destination) && !is_nobody(ip.source);
+            return self.routes.is_own(ip.destination) && !self.is_nobody(ip.source);
         };
         let interface = self.interface();
         let is_listened_for = || to == ALL_NODES || to == ALL_ROUTERS && interface.forwards() || interface.is_solicited(to);
         let is_group_of_ours = ip.protocol == IpProtocol::ICMPV6 && is_listened_for();
         // Who looks whether an address is free has none (RFC 4862, section 5.4.2).
-        let is_somebody = !is_nobody(ip.source) || (is_group_of_ours && ip.source.is_unspecified());
+        let is_somebody = !self.is_nobody(ip.source) || (is_group_of_ours && ip.source.is_unspecified());
         (self.routes.is_own(ip.destination) || is_group_of_ours) && is_somebody
+    }
+
+    /// Whether an address is of nobody who could be answered: of this network (RFC 1122, section 3.2.1.3 (a) and (b)) and of all of it no host sends.
+    fn is_nobody(&self, address: IpAddr) -> bool {
+        let is_of_no_host = matches!(address, IpAddr::V4(v4) if v4.octets()[0] == 0) || self.routes.is_broadcast(address);
+        address.is_unspecified() || address.is_multicast() || address.is_loopback() || is_of_no_host
     }
 }
 
@@ -144,10 +150,4 @@ pub(crate) fn has_right_sum(packet: &Packet, ip: &Ip, stands: u16, leaves_sums: 
 fn is_advertisement(walk: &Walk<'_>) -> bool {
     const ADVERTISEMENT: u8 = 136;
     matches!(walk.transport, UpperLayer::Icmpv6(view) if view.kind().0 == ADVERTISEMENT)
-}
-
-/// Whether an address is of nobody who could be answered.
-fn is_nobody(address: IpAddr) -> bool {
-    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
-    address.is_unspecified() || address.is_multicast() || address.is_loopback() || is_broadcast
 }

@@ -93,7 +93,7 @@ impl Net {
             relay: Relay::new(settings)?,
             translation: Translation::new(settings)?,
             pen: Pen::new(settings.hasher.clone(), settings.lane, settings.secret),
-            bounds: Bounds::new(settings.secret, settings.interfaces.len()),
+            bounds: Bounds::new(settings.secret, settings.interfaces.len(), settings.lane.1),
         })
     }
 

@@ -224,10 +224,10 @@ impl Outward<'_> {
         self.pen.draft.give_back(frames);
     }
 
-    /// Sends the draft to a station of an interface's link, whoever has the address, if rules let it out.
-    pub fn send_draft_to(&mut self, interface: usize, station: Mac, ends: (IpAddr, IpAddr), protocol: IpProtocol) {
+    /// Sends the draft to a station of an interface's link, whoever has the address, if rules let it out; false if they do not.
+    pub fn send_draft_to(&mut self, interface: usize, station: Mac, ends: (IpAddr, IpAddr), protocol: IpProtocol) -> bool {
         if !self.is_let_out(interface, ends.0, ends.1, protocol) {
-            return;
+            return false;
         }
         let (is_cut, mut frames) = self.end_draft(interface, ends, protocol);
         match is_cut {
@@ -235,6 +235,7 @@ impl Outward<'_> {
             false => self.send_to(interface, station, frames.drain(..)),
         }
         self.pen.draft.give_back(frames);
+        true
     }
 
     /// The frames of the draft, and whether each is a fragment.

@@ -9,7 +9,9 @@
 //!
 //! FreeBSD's controller has its ticks here: the driver waits for the next one at most, and goes round within a collect as long as the controller says so.
 
-use corelane_isr::polling::{Controller as Kind, Knob, Knobs, Original, PERIOD, Settings, Timed, TimedCounts, Variables};
+use corelane_isr::polling::{
+    Controller as Kind, HANDLERS_MAX, Knob, Knobs, Original, PERIOD, Settings, Timed, TimedCounts, Variables,
+};
 use corelane_seam::Wait;
 
 /// Ticks that are made up for, at most: with more than a hundred pending the controller has stalled, and forgets them.
@@ -27,6 +29,8 @@ const SHOWN_AGAIN: u64 = 100_000_000;
 #[derive(Debug)]
 pub(crate) struct Polling {
     settings: Option<Settings>,
+    /// Ports that the lane has: each is a handler of the original's controller.
+    ports: usize,
     controller: Controller,
     /// When the last collect ended, and when this one began, or the lane woke in it.
     left_at: Option<u64>,
@@ -63,6 +67,8 @@ struct Ticking {
     is_scheduled: bool,
     is_polling: bool,
     frames: usize,
+    /// What ports tell of themselves is looked at in this collect.
+    checks_status: bool,
     /// The lane has nothing to do, and polls.
     is_idle: bool,
     /// When its variables were shown last.
@@ -82,11 +88,12 @@ pub(crate) struct PollingNow {
 }
 
 impl Polling {
-    /// One that has told nobody anything; none: packets have the time that they take.
-    pub fn new(settings: Option<Settings>) -> Self {
-        let controller = settings.map_or(Controller::None, |settings| Controller::of(&settings));
+    /// One for so many ports that has told nobody anything; none: packets have the time that they take.
+    pub fn new(settings: Option<Settings>, ports: usize) -> Self {
+        let controller = settings.map_or(Controller::None, |settings| Controller::of(&settings, ports));
         Self {
             settings,
+            ports,
             controller,
             left_at: None,
             began: 0,
@@ -113,7 +120,7 @@ impl Polling {
             {
                 ticking.set(knobs);
             }
-            _ => self.controller = settings.map_or(Controller::None, |settings| Controller::of(&settings)),
+            _ => self.controller = settings.map_or(Controller::None, |settings| Controller::of(&settings, self.ports)),
         }
         (self.settings, self.left_at) = (settings, None);
         true
@@ -129,12 +136,12 @@ impl Polling {
         PollingNow { settings: self.settings, variables, network: self.network, timed }
     }
 
-    /// A collect begins that may wait so.
-    pub fn begin(&mut self, now: u64, wait: Wait) {
+    /// A collect begins that may wait so. Returns whether ports have a chunk anew: what they brought before is no part of it.
+    pub fn begin(&mut self, now: u64, wait: Wait) -> bool {
         self.began = now;
         let was_asleep = std::mem::take(&mut self.is_asleep);
         match &mut self.controller {
-            Controller::None => {}
+            Controller::None => true,
             Controller::Timed(timed) => {
                 if let Some(left_at) = self.left_at.replace(now) {
                     let passed = now.saturating_sub(left_at);
@@ -153,6 +160,7 @@ impl Polling {
                 if wait != Wait::No {
                     timed.nobody_wants();
                 }
+                true
             }
             Controller::Original(ticking) => ticking.begin(now, wait),
         }
@@ -220,11 +228,19 @@ impl Polling {
         }
     }
 
-    /// Frames that a port may bring now, of which so many were there before: a chunk of the original's is one, whenever they came.
-    pub fn frames_beside(&self, handled: usize) -> usize {
+    /// Frames that a port may bring now that has brought so many of its chunk: the original's is one, whenever they came.
+    pub fn frames_beside(&self, brought: usize) -> usize {
         match &self.controller {
-            Controller::Original(ticking) => ticking.frames.saturating_sub(handled),
+            Controller::Original(ticking) => ticking.frames.saturating_sub(brought),
             _ => self.frames(),
+        }
+    }
+
+    /// Whether what ports tell of themselves is to be looked at: with the original's controller every `reg_frac` ticks.
+    pub fn checks_status(&self) -> bool {
+        match &self.controller {
+            Controller::Original(ticking) => ticking.checks_status,
+            _ => true,
         }
     }
 
@@ -295,15 +311,18 @@ impl Polling {
 }
 
 impl Controller {
-    fn of(settings: &Settings) -> Self {
+    fn of(settings: &Settings, ports: usize) -> Self {
         let Settings { controller, hz, knobs, other_programs } = *settings;
         match controller {
             Kind::Timed => Self::Timed(Timed::new(knobs, other_programs)),
             Kind::Original => {
                 // reason: settings are changed only to what is in range.
                 let mut original = Original::new(hz, knobs).expect("settings in their ranges");
-                // reason: it has none yet.
-                original.register(0).expect("the first handler finds room");
+                // One that finds no room is asked with the others, and not counted.
+                (0..).take(ports.min(HANDLERS_MAX)).for_each(|port| {
+                    let registered = original.register(port);
+                    assert!(registered.is_ok(), "each is registered once: {registered:?}");
+                });
                 let each = 1_000_000_000 / u64::from(hz);
                 Self::Original(Box::new(Ticking {
                     original,
@@ -312,6 +331,7 @@ impl Controller {
                     is_scheduled: false,
                     is_polling: false,
                     frames: 0,
+                    checks_status: false,
                     is_idle: false,
                     shown_at: 0,
                 }))
@@ -338,8 +358,8 @@ impl Ticking {
         is_due
     }
 
-    /// The ticks that are due, and the poll that comes of them.
-    fn begin(&mut self, now: u64, wait: Wait) {
+    /// The ticks that are due, and the poll that comes of them. Returns whether it is a new one.
+    fn begin(&mut self, now: u64, wait: Wait) -> bool {
         // The first tick is now; a lane that was stopped makes up for some.
         let least = if self.due == 0 { now } else { now.saturating_sub(TICKS_LATE * self.each) };
         self.due = self.due.max(least);
@@ -347,8 +367,9 @@ impl Ticking {
             self.is_scheduled |= self.original.tick(self.due / 1_000);
             self.due += self.each;
         }
+        self.checks_status = false;
         if self.is_polling {
-            return;
+            return false;
         }
         self.is_idle = false;
         let chunk = match std::mem::take(&mut self.is_scheduled) {
@@ -360,6 +381,8 @@ impl Ticking {
             false => self.original.idle_poll().filter(|_| wait != Wait::No).inspect(|_| self.is_idle = true),
         };
         self.frames = chunk.map_or(0, |chunk| chunk.frames as usize);
+        self.checks_status = chunk.is_some_and(|chunk| chunk.checks_status);
+        true
     }
 
     /// What came is handled, but for what is left; returns whether there is a chunk more.
@@ -382,7 +405,7 @@ mod tests {
     fn polling(changes: &[&str]) -> Polling {
         let mut settings = Settings::DEFAULT;
         changes.iter().for_each(|change| settings.change(change.parse::<Change>().unwrap()).unwrap());
-        Polling::new(Some(settings))
+        Polling::new(Some(settings), 1)
     }
 
     /// A collect that begins then, wakes then if it slept, and ends then with so many packets.
@@ -532,6 +555,76 @@ mod tests {
             (ran, waited) = if polling.is_network_first() { (ran, waited + 1) } else { (ran + 1, waited) };
         }
         assert!(ran > 90 && waited > ran, "{ran} turns with tasks, {waited} without");
+    }
+
+    /// What comes of the ticks that are due at that time, with packets without end.
+    fn tick(polling: &mut Polling, now: u64) {
+        polling.begin(now, Wait::No);
+        while polling.end(Some(now), 5, true, || false) {
+            polling.begin(now, Wait::No);
+        }
+    }
+
+    #[test]
+    fn a_lane_that_was_stopped_for_a_second_makes_up_for_some_ticks_and_goes_on() {
+        let mut polling = polling(&["controller=original", "hz=1000"]);
+        (1..=50).for_each(|number| tick(&mut polling, number * 1_000_000));
+        let before = polling.now().variables;
+        assert_eq!((before.stalled, before.pending_polls, before.handlers), (0, 0, 1));
+        // With more than a hundred pending it has stalled, and forgets them; of the others none is left.
+        let stopped = 1_050_000_000;
+        tick(&mut polling, stopped);
+        let after = polling.now().variables;
+        let late = after.lost_polls - before.lost_polls + after.stalled;
+        assert_eq!((after.stalled, after.pending_polls), (1, 0), "{after:?}");
+        assert!((100..=TICKS_LATE as u32 + 1).contains(&late), "{late} ticks are made up for, and not a thousand");
+        (1..=50).for_each(|number| tick(&mut polling, stopped + number * 1_000_000));
+        let now = polling.now().variables;
+        assert_eq!(
+            (now.stalled, now.lost_polls, now.pending_polls, now.phase),
+            (1, after.lost_polls, 0, 0),
+            "a tick each, as before"
+        );
+        assert!(now.burst > after.burst, "{now:?}");
+    }
+
+    #[test]
+    fn each_port_is_a_handler_and_has_a_chunk_of_its_own() {
+        let mut settings = Settings::DEFAULT;
+        for change in ["controller=original", "each_burst=4"] {
+            settings.change(change.parse::<Change>().unwrap()).unwrap();
+        }
+        let mut polling = Polling::new(Some(settings), 3);
+        assert!(polling.begin(1_000_000, Wait::No) && polling.checks_status(), "a chunk, and the first look");
+        assert_eq!([0, 3, 4, 9].map(|brought| polling.frames_beside(brought)), [4, 1, 0, 0]);
+        assert!(!polling.end(Some(1_000_000), 4, true, || true) && !polling.begin(1_000_100, Wait::No), "the chunk goes on");
+        assert!(!polling.checks_status() && polling.now().variables.handlers == 3);
+        assert_eq!(Polling::new(Some(settings), HANDLERS_MAX + 9).now().variables.handlers as usize, HANDLERS_MAX);
+    }
+
+    #[test]
+    fn a_fraction_that_is_changed_under_a_flood_holds_from_then_on() {
+        let mut polling = polling(&["user_frac=10"]);
+        let mut now = 0;
+        for user_frac in [10, 70, 0, 40] {
+            let mut settings = polling.now().settings.unwrap();
+            settings.change(Change::Knob(Knob::UserFrac, user_frac)).unwrap();
+            assert!(polling.follow(Some(settings)) || user_frac == 10);
+            let (from, mut users, mut network) = (now, 0, 0);
+            while now < from + 2_000 * PERIOD {
+                polling.begin(now, Wait::No);
+                let packets = if polling.is_held() { 0 } else { 16 };
+                now += 20_000 * (packets / 16) as u64;
+                network += 20_000 * (packets / 16) as u64;
+                polling.end(polling.asks_for_time(packets).then_some(now), packets, true, || false);
+                // Tasks want the lane, where packets do not come first.
+                let user = if polling.is_network_first() { 0 } else { 10_000 };
+                (now, users) = (now + user, users + user);
+            }
+            let share = users * 100 / (users + network);
+            // Without a part for others tasks have a turn behind each of the packets'.
+            assert!(share.abs_diff(user_frac as u64) <= 3 || user_frac == 0 && share <= 40, "{share} for {user_frac}");
+        }
     }
 
     #[test]

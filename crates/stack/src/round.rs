@@ -333,8 +333,8 @@ impl<'a> Round<'a> {
         if let Some(tunnel) = opening::tunnel_of(self.tunnels, &packet, &ip) {
             return self.open(tunnel, packet, &ip);
         }
-        // Without neighbour discovery nobody on the link would reach the lane any more: no filter takes it away.
-        let packet = if packet.is_discovery(&ip) { Some(packet) } else { self.channel(packet, &ip) };
+        // Without neighbour discovery, and where a switch asks who listens, nobody on the link would reach the lane any more: no filter takes these away.
+        let packet = if packet.is_discovery(&ip) || packet.is_of_link(&ip) { Some(packet) } else { self.channel(packet, &ip) };
         let Some(packet) = packet else { return };
         let Self { out, sockets, .. } = self;
         match ip.protocol {

@@ -4,7 +4,6 @@ use crate::trunk::Tags;
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::Dispatch;
 use corelane_isr::polling;
-use corelane_isr::reassembly::Limits;
 use corelane_rss::{FlowHasher, Table};
 use corelane_rules::RuleSet;
 use corelane_wire::packet::ethernet;
@@ -202,8 +201,8 @@ pub struct Settings {
     pub is_card_of_key: bool,
     /// When handlers run. Default: hybrid, as the original has it for IP.
     pub dispatch: Dispatch,
-    /// What waits for fragments; none: [`Limits::for_lane`].
-    pub fragments: Option<Limits>,
+    /// Fragments of one datagram that may wait: with one more than these it must be complete. None: as many as the longest datagram needs.
+    pub fragments_each: Option<usize>,
     /// Tunnels that are opened, each for those whose outer address is in that network. What comes in one is believed to be from whom it says.
     pub tunnels: Vec<(Tunnel, Network)>,
     /// Whether this lane speaks for the interfaces: it introduces the addresses to the link, and tells the operator what becomes of them. One lane of a program does.
@@ -383,7 +382,7 @@ impl Settings {
     #[must_use]
     pub fn new(hasher: Arc<FlowHasher>, table: Table, lane: (usize, usize), secret: u128) -> Self {
         let (interfaces, routes, tunnels) = (vec![InterfaceSettings::default()], Vec::new(), Vec::new());
-        let (is_card_of_key, dispatch, fragments, introduces, polling) = (false, Dispatch::Hybrid, None, false, None);
+        let (is_card_of_key, dispatch, fragments_each, introduces, polling) = (false, Dispatch::Hybrid, None, false, None);
         Self {
             interfaces,
             routes,
@@ -392,7 +391,7 @@ impl Settings {
             lane,
             is_card_of_key,
             dispatch,
-            fragments,
+            fragments_each,
             tunnels,
             introduces,
             polling,
@@ -564,9 +563,9 @@ impl Settings {
         Self { nat: Some(nat), ..self }
     }
 
-    /// With other limits for fragments.
+    /// With so many fragments of one datagram waiting at the most.
     #[must_use]
-    pub fn with_fragments(self, limits: Limits) -> Self {
-        Self { fragments: Some(limits), ..self }
+    pub fn with_fragments_each(self, fragments: usize) -> Self {
+        Self { fragments_each: Some(fragments), ..self }
     }
 }

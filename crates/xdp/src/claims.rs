@@ -1,10 +1,14 @@
 //! Which process answers for an address at an interface, and which governs how its packets are received. Packet sockets keep nobody away: two processes at one interface would both answer, with one link-layer
-//! address, and neither would hear the other. So each claims its addresses by a name of the network namespace, which is gone with it.
+//! address, and neither would hear the other. So each claims its addresses by a name of the network namespace, which is gone with it. One that has every packet of an interface claims that, and
+//! looks whether somebody has an address there; one that claims an address looks whether somebody has every packet. Each claims before it looks, so of two that begin together
+//! one sees the other.
 
 use crate::errors::Error;
 use crate::link::Interface;
 use crate::ours::Ours;
 use corelane_os::errno;
+use std::fmt::Display;
+use std::fs;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::linux::net::SocketAddrExt;
@@ -20,25 +24,51 @@ impl Claims {
     /// Claims the addresses that are ours; of those who have every packet, the interface; of those who leave addresses to the kernel, nothing.
     ///
     /// # Errors
-    /// [`Error::AddressServed`] and [`Error::InterfaceServed`] if another process has one, and what else [`Error::of`] has.
+    /// [`Error::AddressServed`] and [`Error::InterfaceServed`] if another process has one, or all, and what else [`Error::of`] has.
     pub fn take(interface: &Interface, ours: &Ours) -> Result<Self, Error> {
-        let names = match ours {
-            Ours::Addresses(addresses) => addresses.iter().map(|address| claim(interface, *address)).collect::<Result<_, _>>()?,
-            Ours::All => vec![claim_all(interface)?],
-            Ours::Ports(_) => Vec::new(),
+        let name = interface.name.clone();
+        let (names, other) = match ours {
+            Ours::Addresses(addresses) => {
+                let names = addresses.iter().map(|address| claim(interface, *address)).collect::<Result<_, _>>()?;
+                let is_taken = claimed(&name)?.contains(&of_all(interface));
+                (names, is_taken.then_some(Error::InterfaceServed { name }))
+            }
+            Ours::All => {
+                let (names, prefix) = (vec![claim_all(interface)?], of_address(interface, ""));
+                let address = claimed(&name)?.iter().find_map(|claimed| claimed.strip_prefix(&prefix)?.parse().ok());
+                (names, address.map(|address| Error::AddressServed { address, name }))
+            }
+            Ours::Ports(_) => (Vec::new(), None),
         };
-        Ok(Self { _names: names })
+        other.map_or(Ok(Self { _names: names }), Err)
     }
 }
 
+/// The name by which an address is claimed.
+fn of_address(interface: &Interface, address: impl Display) -> String {
+    format!("corelane/packet/{}/{address}", interface.link.interface)
+}
+
+/// The name by which every packet is claimed.
+fn of_all(interface: &Interface) -> String {
+    format!("corelane/packets/{}", interface.link.interface)
+}
+
 fn claim(interface: &Interface, address: IpAddr) -> Result<UnixDatagram, Error> {
-    let name = format!("corelane/packet/{}/{address}", interface.link.interface);
-    bind(name, &interface.name, || Error::AddressServed { address, name: interface.name.clone() })
+    let taken = || Error::AddressServed { address, name: interface.name.clone() };
+    bind(of_address(interface, address), &interface.name, taken)
 }
 
 fn claim_all(interface: &Interface) -> Result<UnixDatagram, Error> {
-    let name = format!("corelane/packets/{}", interface.link.interface);
-    bind(name, &interface.name, || Error::InterfaceServed { name: interface.name.clone() })
+    bind(of_all(interface), &interface.name, || Error::InterfaceServed { name: interface.name.clone() })
+}
+
+/// All names of this thread's network namespace that are in no file system: such a one stands in the eighth column, behind an `@` (proc(5), /proc/net/unix).
+fn claimed(interface: &str) -> Result<Vec<String>, Error> {
+    let table = fs::read("/proc/thread-self/net/unix");
+    let table = table.map_err(|error| Error::of("read /proc/net/unix", errno::of(&error), interface))?;
+    let name = |line: &str| Some(line.split_whitespace().nth(7)?.strip_prefix('@')?.to_owned());
+    Ok(String::from_utf8_lossy(&table).lines().filter_map(name).collect())
 }
 
 /// Claims the receiving of the interface of this number and name, as long as this lives.
@@ -78,5 +108,26 @@ mod tests {
         assert_eq!(Claims::take(&interface, &Ours::All).unwrap_err(), Error::InterfaceServed { name: "lo".into() });
         drop(all);
         Claims::take(&interface, &Ours::All).unwrap();
+    }
+
+    #[test]
+    fn who_has_every_packet_and_who_has_an_address_see_each_other() {
+        let mut interface = Interface::find("lo").unwrap();
+        interface.link.interface = u32::MAX - 2;
+        let other = Interface { link: corelane_seam::Link { interface: u32::MAX - 3, ..interface.link }, ..interface.clone() };
+        let own = [IpAddr::from([192, 0, 2, 1]), "2001:db8::1".parse().unwrap()];
+        for address in own {
+            let ours = Ours::Addresses(vec![address]);
+            let one = Claims::take(&interface, &ours).unwrap();
+            let refused = Claims::take(&interface, &Ours::All).unwrap_err();
+            assert_eq!(refused, Error::AddressServed { address, name: "lo".into() });
+            Claims::take(&other, &Ours::All).unwrap();
+            drop(one);
+            let all = Claims::take(&interface, &Ours::All).unwrap();
+            assert_eq!(Claims::take(&interface, &ours).unwrap_err(), Error::InterfaceServed { name: "lo".into() });
+            Claims::take(&other, &ours).unwrap();
+            drop(all);
+            Claims::take(&interface, &ours).unwrap();
+        }
     }
 }

@@ -337,7 +337,8 @@ fn there(f: &mut fmt::Formatter<'_>, name: &str, holder: Option<&str>, mode: &st
         None => write!(
             f,
             "{name} has an XDP program already, which gets what comes: end the process that has it (`bpftool link` shows whose it is), or where none \
-             has it take it off (ip link set dev {name} {mode} off), or use another interface"
+             has it take it off (ip link set dev {name} {mode} off, or where the kernel refuses that, because a pinned link has it, bpftool link detach id ID), \
+             or use another interface"
         ),
     }
 }
@@ -370,6 +371,15 @@ mod tests {
             [("socket AF_XDP", "CAP_NET_RAW"), ("socket AF_PACKET", "CAP_NET_RAW"), ("TUNSETIFF", "CAP_NET_ADMIN")]
         {
             assert!(words(call).contains(&format!("give the process {capability},")), "{}", words(call));
+        }
+    }
+
+    /// The kernel lets nobody take off by the interface what a link has put there (`BPF_LINK_DETACH` does it).
+    #[test]
+    fn a_program_that_nobody_has_is_taken_off_by_its_interface_or_its_link() {
+        let there = Error::ProgramThere { name: "eth1".into(), holder: None, mode: "xdpdrv" }.to_string();
+        for command in ["(ip link set dev eth1 xdpdrv off,", " bpftool link detach id ID)"] {
+            assert!(there.contains(command), "{there}");
         }
     }
 

@@ -27,6 +27,10 @@ pub mod at {
 pub const IPV4: u16 = 0x0800;
 pub const ARP: u16 = 0x0806;
 pub const IPV6: u16 = 0x86dd;
+/// A tag of IEEE 802.1Q.
+pub const VLAN: u16 = 0x8100;
+/// The bits of a tag that name its VLAN; 0 names none.
+pub const VLAN_NUMBER: u16 = 0xfff;
 pub const UDP: u8 = 17;
 pub const ICMPV6: u8 = 58;
 pub const HOP_BY_HOP: u8 = 0;

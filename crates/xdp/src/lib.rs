@@ -61,5 +61,6 @@ pub use fast::{FAST_PORTS_MAX, FastPath, FastTraffic, RULES_MAX, Unfit};
 pub use kernel::{KernelChange, KernelNews};
 pub use link::{Interface, taking_away};
 pub use ours::{OURS_MAX, Ours};
+pub use polling::left_deferring;
 pub use receiving::{LaneThread, ReceiveThreads, Told, check_receiving, left_behind, receive_setting};
 pub use share::{USER_FRACTION, USER_FRACTION_MAX};

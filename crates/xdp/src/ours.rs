@@ -3,15 +3,15 @@
 //! Whoever has an address answers for all of it: the packets to it, and who asks for it, or claims it, by ARP and neighbour discovery. So with
 //! [`Ours::Addresses`] we answer ARP, neighbour discovery and ICMP for those addresses, and the kernel never hears of them; one that it has itself
 //! is refused. With [`Ours::Ports`] the address is the kernel's, who goes on answering all three, and we have UDP to these ports alone; a
-//! fragment of such a packet, which has no port to go by, is the kernel's. With these two, packets with VLAN tags are the kernel's: those with a tag in their bytes, and those
-//! whose tag the card has taken out, where its driver tells (`card`). With [`Ours::All`] we have both, for we may have VLANs of our own: a tag that was taken out is put back first, so
+//! fragment of such a packet, which has no port to go by, is the kernel's. With these two, packets of VLANs are the kernel's: those with a tag in their bytes, and those
+//! whose tag the card has taken out, where its driver tells (`card`). A tag without a VLAN's number carries a priority alone, and changes nothing. With [`Ours::All`] we have both, for we may have VLANs of our own: a tag that was taken out is put back first, so
 //! that all behind see it where the sender had it. Where the driver does not tell, nobody can tell such a packet from one without a tag, so have the card leave tags in
 //! (`ethtool -K INTERFACE rxvlan off`; of veth, `txvlan off` at the other end).
 
 use crate::card::{Functions, MARK, NOTE_BYTES};
 use crate::errors::Error;
 use crate::fast::{ADJUST_HEAD, FastPart, Unfit};
-use crate::layout::{ARP, ICMPV6, IPV4, IPV6, NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, UDP, at};
+use crate::layout::{ARP, ICMPV6, IPV4, IPV6, NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, UDP, VLAN, VLAN_NUMBER, at};
 use crate::link;
 use corelane_os::errno;
 use corelane_select::bpf::assembly::{Alu, Assembler, Instruction, Label, Register, When, Width};
@@ -123,7 +123,7 @@ pub fn program(ours: &Ours, parts: &Parts<'_>) -> Result<Vec<Instruction>, Unfit
     a.place(take);
     match (functions, ours) {
         (Some(functions), Ours::All) => put_tag_back(&mut a, functions, pass),
-        (Some(functions), _) => ask(&mut a, functions.vlan_tag, When::Equal, pass),
+        (Some(functions), _) => leave_vlans(&mut a, functions, pass),
         (None, _) => {}
     }
     if let Some(fast) = fast {
@@ -174,6 +174,16 @@ fn ask(a: &mut Assembler, function: u32, when: When, label: Label) {
     a.call_kernel(function);
     a.alu(Alu::ShiftLeft, R0, 32);
     a.branch(when, R0, 0, label);
+}
+
+/// Leaves a packet to the kernel whose tag, beside its bytes, names a VLAN.
+fn leave_vlans(a: &mut Assembler, functions: &Functions, pass: Label) {
+    let without = a.label();
+    ask(a, functions.vlan_tag, When::NotEqual, without);
+    a.load(Width::Two, R5, R10, SECOND);
+    a.alu(Alu::And, R5, i32::from(VLAN_NUMBER));
+    a.branch(When::NotEqual, R5, 0, pass);
+    a.place(without);
 }
 
 /// Puts a tag that is beside the bytes back into them. Where there is no room in front, the kernel has the packet.
@@ -238,10 +248,20 @@ impl Writer {
         self.a.branch(When::Greater, R4, END, self.pass);
     }
 
-    /// Goes to the label of the packet's type, or to the kernel.
+    /// Goes to the label of the packet's type, or to the kernel. A tag that carries a priority alone (IEEE 802.1Q, 9.6) is passed over: from then on the packet starts so much
+    /// later, where its type and what is behind it stand as without a tag.
     fn types(&mut self, types: &[(u16, Label)]) {
+        let without = self.a.label();
         self.reaches(at::NETWORK);
         self.a.load(Width::Two, R5, START, at::ETHER_TYPE);
+        self.a.branch(When::NotEqual, R5, i32::from(VLAN.to_be()), without);
+        self.reaches(at::NETWORK + TAG_BYTES as i16);
+        self.a.load(Width::Two, R5, START, at::NETWORK);
+        self.a.alu(Alu::And, R5, i32::from(VLAN_NUMBER.to_be()));
+        self.a.branch(When::NotEqual, R5, 0, self.pass);
+        self.a.alu(Alu::Add, START, TAG_BYTES);
+        self.a.load(Width::Two, R5, START, at::ETHER_TYPE);
+        self.a.place(without);
         for (number, label) in types {
             self.a.branch(When::Equal, R5, i32::from(number.to_be()), *label);
         }

@@ -10,6 +10,7 @@
 //! So a packet waits for half a millisecond where packets came in numbers, and nowhere else. A copying socket of AF_XDP does not know its NAPI (6.13 and
 //! later), so busy polling by its own options does nothing; a ring of io_uring is told the number (6.13), and polls before each wait.
 
+use crate::link::{Interface, name_of};
 use crate::pressure::Pressure;
 use corelane_os::errno;
 use corelane_os::netlink::generic::{Family, ask, attributes};
@@ -92,6 +93,29 @@ impl Receiver {
 /// at once.
 fn before_us(deferrals: u32, deferred: u64) -> (u32, u64) {
     if (deferrals, deferred) == (DEFERRALS, DEFERRED) { (0, 0) } else { (deferrals, deferred) }
+}
+
+/// Interfaces of this network namespace whose receiving is left to a process that was killed: a packet waits there for up to 20 milliseconds. Each with the command that has the kernel
+/// receive as it begins. One that runs a program (XDP) is served.
+///
+/// # Errors
+/// What the kernel says: before Linux 6.13 it does not tell.
+pub fn left_deferring() -> io::Result<Vec<(String, String)>> {
+    let mut left: Vec<(String, String)> = Vec::new();
+    for body in ask(Family::find(FAMILY)?.list(NAPI_GET))? {
+        let attributes = attributes(&body)?;
+        let set = (attributes.number(DEFER_HARD_IRQS), attributes.get(GRO_FLUSH_TIMEOUT).map(long));
+        if set != (Some(DEFERRALS), Some(DEFERRED)) {
+            continue;
+        }
+        let Some(name) = attributes.number(INTERFACE).and_then(name_of) else { continue };
+        let is_served = Interface::find(&name).is_ok_and(|interface| interface.program.is_some());
+        if !is_served && left.iter().all(|(known, _)| *known != name) {
+            let folder = format!("/sys/class/net/{name}");
+            left.push((name, format!("echo 0 > {folder}/napi_defer_hard_irqs; echo 0 > {folder}/gro_flush_timeout")));
+        }
+    }
+    Ok(left)
 }
 
 /// A number of four bytes or eight.
@@ -231,6 +255,26 @@ impl fmt::Debug for Polling {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::napi::tests::{at_near, receive_as_a_card};
+
+    #[test]
+    fn a_card_that_a_killed_process_has_left_is_named_with_what_takes_it_back() {
+        at_near("polling::tests::a_card_that_a_killed_process_has_left_is_named_with_what_takes_it_back", |near, show| {
+            show();
+            receive_as_a_card();
+            let Ok(receivers) = Receiver::of_queues(near, 1) else { return };
+            assert_eq!(left_deferring().unwrap(), []);
+            if receivers[0].defer().is_err() {
+                // Before Linux 6.13 the kernel has no such setting.
+                return;
+            }
+            let left = left_deferring().unwrap();
+            assert_eq!((left.len(), left[0].0.as_str()), (1, "near"));
+            assert!(std::process::Command::new("sh").args(["-c", &left[0].1]).status().unwrap().success(), "{left:?}");
+            assert_eq!(left_deferring().unwrap(), []);
+            assert_eq!(Receiver::of_queues(near, 1).unwrap()[0], Receiver { deferrals: 0, deferred: 0, ..receivers[0] });
+        });
+    }
 
     #[test]
     fn what_a_killed_process_left_is_not_taken_for_the_machines_own() {

@@ -4,6 +4,7 @@
 //! few:     the kernel receives, as ever
 //! PRESSURE at once, or within AGAIN: receiving is left to the lane -> it looks as long as packets come, and after pauses that grow to AGAIN
 //!          fewer than PRESSURE without a look, or QUIET looks in vain -> few
+//!          the kernel cannot be told any more: RARELY -> RESTS looks in vain -> none, until something comes
 //! ```
 //!
 //! In numbers are they also that come to the queue and not to the lane: dropped, forwarded, or the kernel's.
@@ -18,6 +19,9 @@ const PRESSURE: u64 = 48;
 const QUIET: u32 = 8;
 /// When a lane looks again that found nothing so often, and may not have the kernel receive, in nanoseconds.
 const RARELY: u64 = 10 * AGAIN;
+/// Looks in a row that find nothing until such a lane looks no more: a second. The kernel receives by itself soon after the last look, at once what comes first, and then the lane looks
+/// again.
+const RESTS: u32 = QUIET + 200;
 
 /// What is known of it.
 #[derive(Debug)]
@@ -48,7 +52,7 @@ impl Pressure {
     /// When a lane that sleeps is to look. Where a look is due already it is made with the next receive: nobody wakes for that, for a lane that leaves others their time receives
     /// nothing meanwhile.
     pub fn wakes_at(&self) -> Option<u64> {
-        (self.is_deferring && !self.goes_on).then_some(self.look_at)
+        (self.is_deferring && !self.goes_on && self.quiet < RESTS).then_some(self.look_at)
     }
 
     /// The lane attends to the port: what has waited for [`AGAIN`] is looked for with its next receive.
@@ -152,7 +156,20 @@ mod tests {
         assert_eq!((ends, looks), (Some(false), QUIET));
         // It could not be told: it is looked for rarely, and often again once something came.
         assert_eq!(pressure.wakes_at(), Some(u64::from(QUIET) * AGAIN + RARELY));
-        assert_eq!(pressure.came(200 * AGAIN, 60, 60), None);
+        let (mut now, mut looks) = (0, 0);
+        while let Some(time) = pressure.wakes_at() {
+            now = time;
+            pressure.attended(now);
+            pressure.came(now, 0, 0);
+            looks += 1;
+            assert!(looks <= 1_000, "a lane that may not tell the kernel wakes for ever");
+        }
+        assert!((200_000_000..=1_500_000_000).contains(&now), "{now} ns until it rests");
+        pressure.attended(now + 100 * RARELY);
+        assert!(!pressure.goes_on(), "nor does it look when it is woken by something else");
+        assert_eq!(pressure.came(now + 100 * RARELY, 1, 1), Some(false));
+        assert!(pressure.goes_on(), "a packet that came by itself has it look again");
+        assert_eq!(pressure.came(now + 200 * RARELY, 61, 60), None);
         assert_eq!((pressure.goes_on(), pressure.wakes_at()), (true, None));
     }
 

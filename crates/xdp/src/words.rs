@@ -9,7 +9,7 @@
 //! What asks for an address of ours, or claims it, is ours alone: the program hands that over itself.
 
 use crate::errors::Error;
-use crate::layout::{ARP, HOP_BY_HOP, ICMPV6, IPV6, LISTENER_QUERY, NEIGHBOUR_ADVERTISEMENT, at};
+use crate::layout::{ARP, HOP_BY_HOP, ICMPV6, IPV6, LISTENER_QUERY, NEIGHBOUR_ADVERTISEMENT, VLAN_NUMBER, at};
 use crate::link::Interface;
 use crate::packet;
 use corelane_os::sockets::attach_filter;
@@ -20,8 +20,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// All nodes (RFC 4291, section 2.7.1), in words of the network.
 const ALL_NODES: [u32; 4] = [0xff02_0000, 0, 0, 1];
-/// Whether a packet has a tag beside its bytes (`SKF_AD_OFF` and `SKF_AD_VLAN_TAG_PRESENT`).
-const TAG_PRESENT: u32 = (-0x1000_i32 + 48).cast_unsigned();
+/// The tag beside a packet's bytes, where the kernel puts one; 0 without one (`SKF_AD_OFF` and `SKF_AD_VLAN_TAG`).
+const TAG: u32 = (-0x1000_i32 + 44).cast_unsigned();
 /// Where the filter goes on to take a packet, and to leave it.
 const TAKE: usize = usize::MAX;
 const LEAVE: usize = usize::MAX - 1;
@@ -87,13 +87,14 @@ type Step = (u32, u32, usize, usize);
 const NEXT: usize = 0;
 
 fn filter() -> Vec<libc::sock_filter> {
-    use libc::{BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_MISC, BPF_TAX, BPF_W, BPF_X};
-    const V6: usize = 8;
-    const QUERY: usize = 21;
+    use libc::{BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_MISC, BPF_TAX, BPF_W, BPF_X};
+    const V6: usize = 9;
+    const QUERY: usize = 22;
     let load = |size, place: i16| (BPF_LD | BPF_ABS | size, u32::from(place.unsigned_abs()), NEXT, NEXT);
     let is = |value: u32, then, otherwise| (BPF_JMP | BPF_JEQ | BPF_K, value, then, otherwise);
     let mut steps: Vec<Step> = vec![
-        (BPF_LD | BPF_ABS | BPF_B, TAG_PRESENT, NEXT, NEXT),
+        (BPF_LD | BPF_ABS | BPF_H, TAG, NEXT, NEXT),
+        (BPF_ALU | BPF_AND | BPF_K, VLAN_NUMBER.into(), NEXT, NEXT),
         is(0, NEXT, LEAVE),
         load(BPF_H, at::ETHER_TYPE),
         is(ARP.into(), NEXT, V6),

@@ -23,8 +23,8 @@ pub(crate) use lanes::{Counted, Found, InForce, Lanes, Seen, Sighted, add_row, a
 pub(crate) use offloaded::Offloaded;
 pub(crate) use ruling::Ruling;
 pub use words::{
-    Changed, FastPath, InterfaceRow, KeyRow, Losses, RouteRow, RoutesChanged, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals,
-    Translated, Way,
+    Changed, FastPath, InterfaceRow, KeyRow, Losses, RouteRow, RoutesChanged, RuleRow, SHOWN_MAX, Sets, Shown, ShownTable,
+    TableRow, Totals, Translated, Way,
 };
 
 /// How long an answer is waited for: longer than the process itself waits for its lanes.

@@ -12,7 +12,7 @@ use corelane_os::rights;
 use corelane_seam::FrameMemory;
 use corelane_select::{Means, holders};
 use corelane_steer::Topology;
-use corelane_xdp::{afxdp, left_behind, packet, tap};
+use corelane_xdp::{afxdp, left_behind, left_deferring, packet, tap};
 
 /// The oldest kernel that is tested.
 const KERNEL: (u32, u32) = (6, 1);
@@ -145,6 +145,22 @@ pub(super) fn receive_threads() -> Found {
             ))
         }
         Err(why) => Found::degraded(format!("--receive-threads is not to be had: {why}")),
+    }
+}
+
+/// Whether the kernel leaves receiving to a lane that is gone.
+pub(super) fn deferred_receiving() -> Found {
+    match left_deferring() {
+        Ok(left) if left.is_empty() => Found::fine("no interface is left to a lane that is gone"),
+        Ok(left) => {
+            let undone = |(name, command): &(String, String)| format!("{name}: {command}");
+            let words: Vec<String> = left.iter().map(undone).collect();
+            Found::degraded(format!(
+                "the kernel leaves receiving to lanes, and there are none; what takes it back: {}",
+                words.join("; ")
+            ))
+        }
+        Err(why) => Found::fine(format!("the kernel does not tell: {why}")),
     }
 }
 

@@ -285,6 +285,14 @@ pub const SUBJECTS: &[Subject] = &[
         examine: Examine::Machine(features::receive_threads),
     },
     Subject {
+        number: 1041,
+        name: "deferred receiving",
+        cost: "a packet waits for up to 20 milliseconds on an interface that lanes of a killed process have polled",
+        remedy: "have the kernel receive as ever; the next start of the lanes and its end do the same",
+        command: "echo 0 > /sys/class/net/INTERFACE/gro_flush_timeout",
+        examine: Examine::Machine(features::deferred_receiving),
+    },
+    Subject {
         number: 1101,
         name: "settings",
         cost: "the program does not start",

@@ -79,8 +79,7 @@ impl Rig for StackRig {
             for v6 in [false, true] {
                 settings = settings.with_network(ip(side, v6), if v6 { 64 } else { 24 });
             }
-            let limits = corelane_isr::reassembly::Limits::for_frames(FRAMES, 2048).with_fragments_each(64).with_fragments(1024);
-            Stack::new(below, arena, tuning, Box::new(port), &settings.with_fragments(limits)).unwrap()
+            Stack::new(below, arena, tuning, Box::new(port), &settings).unwrap()
         });
         let mut rig = Self { drivers, arenas, world, lanes };
         rig.meet();

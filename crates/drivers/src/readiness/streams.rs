@@ -203,13 +203,17 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         completions: &mut Vec<Completion>,
     ) -> Option<(usize, Option<Fault>, bool)> {
         let asked = chain.len();
-        let (sent, is_released) = if asked >= self.tuning.zero_copy_bytes && self.means_of(key, completions) == Means::Uncopied {
+        let means = (asked >= self.tuning.zero_copy_bytes).then(|| self.means_of(key, completions));
+        let (sent, is_released) = if means == Some(Means::Uncopied) {
             self.send_uncopied(key, handle, chain)
         } else {
             let files = &self.files;
             let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
             (stream::send(socket, chain, |file| files.get(file.into()).map(|open| open.file.as_fd())), true)
         };
+        if sent.bytes > 0 {
+            means.into_iter().for_each(|means| self.count(means));
+        }
         assert!(sent.bytes + chain.len() == asked, "no byte is lost or sent twice");
         self.counters.calls_work += sent.calls;
         self.counters.sends.sealed += sent.from_sealed;

@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 impl<S: ReadinessSource> ReadinessDriver<S> {
-    /// How a large send leaves, which is counted. For the first of a connection its peer is looked at, and for the first uncopied one its socket is asked.
+    /// How a large send leaves. For the first of a connection its peer is looked at, and for the first uncopied one its socket is asked.
     #[inline(never)]
     pub(super) fn means_of(&mut self, key: Key, completions: &mut Vec<Completion>) -> Means {
         // A notice that waits gives memory back, and nobody looks for events while sends end at once.
@@ -42,13 +42,18 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             self.kept.entry(key.bits()).and_modify(|kept| kept.standing = standing);
             means = if is_allowed { Means::Uncopied } else { Means::Copied(Why::Refused) };
         }
-        *match means {
-            Means::Uncopied => &mut self.counters.sends.uncopied,
-            Means::Copied(Why::Refused) => &mut self.counters.sends.copied_refused,
-            Means::Copied(Why::Short) => &mut self.counters.sends.copied_short,
-            Means::Copied(Why::Seen) => &mut self.counters.sends.copied_seen,
-        } += 1;
         means
+    }
+
+    /// Counts how a large send left.
+    pub(super) fn count(&mut self, means: Means) {
+        let sends = &mut self.counters.sends;
+        *match means {
+            Means::Uncopied => &mut sends.uncopied,
+            Means::Copied(Why::Refused) => &mut sends.copied_refused,
+            Means::Copied(Why::Short) => &mut sends.copied_short,
+            Means::Copied(Why::Seen) => &mut sends.copied_seen,
+        } += 1;
     }
 
     /// Whether no more memory should stay the kernel's.
@@ -64,6 +69,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let mut held = kept.spare.pop().unwrap_or_default();
         let find = |file: &File| files.get(file.into()).map(|open| open.file.as_fd());
         let sent = stream::send_uncopied(socket, chain, find, (&mut kept.notices, &mut held));
+        if sent.bytes == 0 {
+            self.ways.take_back(&kept.own);
+        }
         let is_released = held.is_empty();
         match is_released {
             true => kept.keep(held),
@@ -262,6 +270,28 @@ mod tests {
         let (chosen, sends) = calls_of(&arena, Tuning::default().zero_copy_bytes(1), 1);
         assert_eq!((plain, none, chosen), (20, SendCounters::default(), 20));
         assert_eq!(sends, SendCounters { uncopied: 1, copied_anyway: 1, copied_seen: 20, ..SendCounters::default() });
+    }
+
+    #[test]
+    fn a_full_socket_takes_no_ask_and_no_count() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let (mut driver, socket, peer) = joined(&arena, Tuning::default().zero_copy_bytes(1));
+        let full = driver.endpoints.at_mut(Key::from(socket).index).descriptor.as_fd();
+        let mut left = 0;
+        while let Ok(bytes) = rustix::net::send(full, &[7; 64 << 10], rustix::net::SendFlags::empty()) {
+            left += bytes;
+        }
+        let mut chain = Chain::new();
+        chain.push(arena.copy_of(&[7; 4096]).unwrap().share());
+        driver.push(SEND, StreamOp::Send { socket, chain }.into());
+        driver.collect(Wait::No, 64, &mut Vec::new());
+        assert_eq!(driver.counters().sends, SendCounters::default());
+        while left > 0 {
+            corelane_os::testing::wait_for(peer.as_fd(), libc::POLLIN);
+            left -= rustix::io::read(&peer, &mut vec![0; left]).unwrap();
+        }
+        let sent = std::iter::repeat_with(|| ()).find_map(|()| collect(&mut driver).pop()).unwrap();
+        assert!(!sent.released && driver.counters().sends.uncopied == 1, "{:?}", driver.counters().sends);
     }
 
     #[test]

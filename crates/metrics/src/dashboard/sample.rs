@@ -65,3 +65,38 @@ pub(super) fn sample(since: &Snapshot, unix_milliseconds: u64) -> Sample {
 pub(super) fn microseconds(histogram: &Histogram, thousandths: u32) -> Option<f64> {
     histogram.quantile(thousandths).map(|nanoseconds| nanoseconds as f64 / 1e3)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Description, LaneName, Page, Reader};
+
+    #[test]
+    fn a_second_has_what_packets_took_of_lanes_that_poll_and_what_is_set() {
+        let lanes = vec![LaneName::default(); 3];
+        let page = Page::heap(&Description { lanes, ..Description::default() }).expect("a page");
+        let set = |lane: usize, counters: &[(PacketCounter, u64)]| {
+            let row = page.packets(lane).expect("a row");
+            row.set_protocols(1);
+            row.together(|row| counters.iter().for_each(|&(counter, value)| row.set(counter, value)));
+        };
+        use PacketCounter as C;
+        // The third lane has packets, and does not poll.
+        set(2, &[(C::NetworkNanoseconds, 0)]);
+        for lane in 0..2 {
+            set(lane, &KNOBS.into_iter().zip([2, 1000, 30, 150, 5, 20, 1, 0]).collect::<Vec<_>>());
+            set(lane, &[(C::PollingBurst, 60 + lane as u64), (C::NetworkNanoseconds, 5)]);
+        }
+        let reader = Reader::of(&page).expect("a reader");
+        let before = reader.snapshot(1_000_000_000);
+        set(0, &[(C::NetworkNanoseconds, 5 + 200_000_000)]);
+        set(1, &[(C::NetworkNanoseconds, 5 + 400_000_000)]);
+        let Sample(at, .., network, burst, knobs) = sample(&reader.snapshot(2_000_000_000).since(&before).expect("a span"), 77);
+        assert_eq!((at, burst, knobs), (77, Some(61), Some([2, 1000, 30, 150, 5, 20, 1, 0])));
+        assert!(network.is_some_and(|share| (share - 0.3).abs() < 1e-9), "{network:?}: the mean of those that poll");
+        let page = Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).expect("a page");
+        let reader = Reader::of(&page).expect("a reader");
+        let Sample(.., network, burst, knobs) = sample(&reader.snapshot(2).since(&reader.snapshot(1)).expect("a span"), 0);
+        assert_eq!((network, burst, knobs), (None, None, None), "where nothing polls");
+    }
+}

@@ -313,13 +313,14 @@ impl Builder<'_> {
     }
 
     /// A field of the first open rule, and the bound in the middle of all that rules want there. The field is the one that most rules ask for, and
-    /// among such the one with the fewest bounds: so one field is done with before the next, and ways meet again.
+    /// among such the one with the fewest bounds: so one field is done with before the next, and ways meet again. A table is asked last, because to find a key takes the longest, and
+    /// programs of the kernel have none.
     fn cut(&mut self, items: &[Item]) -> (Field, u128) {
         let first = items.iter().find(|item| item.open != 0);
         assert!(first.is_some(), "a rule that is decided does not wait alone");
         let candidates = first.into_iter().flat_map(|item| self.open_questions(item)).map(|(field, _)| *field);
         let candidates: Vec<Field> = candidates.collect();
-        let mut best: Option<(usize, Vec<u128>, Field)> = None;
+        let mut best: Option<(bool, usize, Vec<u128>, Field)> = None;
         for field in candidates {
             let (low, high) = self.span(field);
             let (mut rules, mut bounds) = (0, Vec::new());
@@ -336,13 +337,16 @@ impl Builder<'_> {
             self.looks += bounds.len();
             bounds.sort_unstable();
             bounds.dedup();
-            let is_better = best.as_ref().is_none_or(|(most, fewest, _)| (rules, fewest.len()) > (*most, bounds.len()));
+            let is_other = !matches!(field, Field::Table(..));
+            let is_better = best
+                .as_ref()
+                .is_none_or(|(other, most, fewest, _)| (is_other, rules, fewest.len()) > (*other, *most, bounds.len()));
             if is_better {
-                best = Some((rules, bounds, field));
+                best = Some((is_other, rules, bounds, field));
             }
         }
-        assert!(best.as_ref().is_some_and(|(_, bounds, _)| !bounds.is_empty()), "an open question has a bound");
-        best.map_or((Field::Direction, 1), |(_, bounds, field)| (field, bounds[bounds.len() / 2]))
+        assert!(best.as_ref().is_some_and(|(_, _, bounds, _)| !bounds.is_empty()), "an open question has a bound");
+        best.map_or((Field::Direction, 1), |(_, _, bounds, field)| (field, bounds[bounds.len() / 2]))
     }
 
     fn open_questions(&self, item: &Item) -> impl Iterator<Item = &Wanted> {

@@ -160,6 +160,11 @@ pub fn rules(random: &mut Random, limits: Limits) -> Rules {
     rules.name_interfaces(["e1", "e2", "f3"].map(str::to_owned).to_vec()).unwrap();
     let mut texts =
         vec!["table t add 10.1.0.0/16 1 10.1.2.0/24 2 2001:db8::/32 0".to_owned(), "table l add e1 1 f3 2".to_owned()];
+    if chance(random, 10) {
+        // More keys than are spelt out.
+        let keys = (0..64).map(|net| format!(" 172.16.{net}.0/24 {}", net % 3));
+        texts.push(keys.fold("table t add".to_owned(), |text, key| text + &key));
+    }
     texts.extend((0..random.one_to(14)).map(|_| format!("add {}", rule(random))));
     for text in texts {
         let parsed = command(&text, 1).unwrap_or_else(|error| panic!("{text}: {error}"));

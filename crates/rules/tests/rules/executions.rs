@@ -3,7 +3,7 @@
 use crate::drawn;
 use crate::drawn::{facts, rule, rules};
 use corelane_rules::language::{Command, command};
-use corelane_rules::{Count, Execution, Facts, Limits, RecordLimits, Records, RuleId, RuleSet, Rules, Verdict};
+use corelane_rules::{Count, Execution, Facts, Field, Limits, Node, RecordLimits, Records, RuleId, RuleSet, Rules, Verdict};
 use corelane_seam::Random;
 
 const EXECUTIONS: [Execution; 3] = [Execution::Flat, Execution::Skipto, Execution::Tree];
@@ -134,6 +134,24 @@ fn executions_agree_on_a_million_pairs_of_rules_and_packets() {
     assert!(seen.ended > pairs / 5 && seen.lines > pairs / 100);
     assert!(seen.lists > 1_000 && seen.lists < ROUNDS as u32, "some trees end with lists, and others do not");
     assert!(seen.states > 1_000 && seen.refused > 1_000);
+}
+
+/// Programs of the kernel have no tables of ours, and carry such a tree out.
+#[test]
+fn a_small_table_is_spelt_out_in_a_tree_unless_that_is_too_much_for_it() {
+    for (keys, nodes, is_spelt_out) in [(64, 1 << 16, true), (65, 1 << 16, false), (64, 40, false)] {
+        let mut limits = Limits::default();
+        limits.nodes = nodes;
+        let mut rules = Rules::new(true, limits);
+        for key in 0..keys {
+            rules.apply(command(&format!("table t add 10.{key}.0.0/16 {}", key % 2), 1).unwrap()).unwrap();
+        }
+        rules.apply(command("add deny ip from table(t,1) to any", 1).unwrap()).unwrap();
+        let set = rules.compile(Execution::Tree);
+        let tree = set.tree().unwrap();
+        let asks_table = tree.nodes.iter().any(|node| matches!(node, Node::Split { field: Field::Table(..), .. }));
+        assert_eq!((asks_table, tree.reason), (!is_spelt_out, None), "{keys} keys, {nodes} nodes");
+    }
 }
 
 #[test]

@@ -58,6 +58,10 @@ struct Other {
     is_draining: bool,
     /// Turns in which it was served.
     served: usize,
+    /// It has just done something, and wants to go on.
+    is_busy: bool,
+    /// What it does in its next turn.
+    does: Rc<RefCell<Option<Box<dyn FnOnce()>>>>,
 }
 
 impl Work for Other {
@@ -73,12 +77,15 @@ impl Work for Other {
 
     fn serve(&mut self, _: &mut Kit) {
         self.served += 1;
+        let does = self.does.take();
+        self.is_busy = does.is_some();
+        does.into_iter().for_each(|does| does());
     }
 
     fn flush(&mut self, _: &mut Kit) {}
 
     fn has_work(&self) -> bool {
-        false
+        self.is_busy
     }
 
     fn has_ended(&self) -> bool {
@@ -108,6 +115,10 @@ impl Rig {
 
     /// With so many packets a turn at the most.
     fn within(budget: Option<usize>) -> Self {
+        Self::of(budget, None)
+    }
+
+    fn of(budget: Option<usize>, polling: Option<corelane_isr::polling::Settings>) -> Self {
         let world = World::new(1, Faults::none());
         let test = world.interface(CardSetup { queues: 0, ..CardSetup::default() });
         let card = world.interface(CardSetup::default());
@@ -117,7 +128,7 @@ impl Rig {
         let port = SimPort::open(&card, 0, below.lane(), memory.clone(), 64).unwrap();
         let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
         let table = Table::even(Buckets::DEFAULT, 1).unwrap();
-        let settings = Settings::new(hasher, table, (0, 1), 5).with_network(OWN.into(), 24);
+        let settings = Settings::new(hasher, table, (0, 1), 5).with_network(OWN.into(), 24).with_polling(polling);
         let stack = Stack::new(below, arena.clone(), Tuning::default(), Box::new(port), &settings).unwrap();
         let (beside, control) = (stack.beside.clone(), Control::new(1));
         let packets = stack.packets(Mesh::between(&control, 16).remove(0));
@@ -197,6 +208,22 @@ fn a_flood_takes_its_budget_of_a_turn_and_no_more() {
     rig.control.give(Order::Drain);
     rig.pass();
     assert!(rig.lane.is_none());
+}
+
+/// A turn of a service is not interrupted: one that takes longer than the shares are held over, while packets wait, is counted.
+#[test]
+fn a_service_that_takes_longer_than_its_share_in_a_turn_is_counted() {
+    let overruns = |takes: Duration| {
+        let mut rig = Rig::of(None, Some(corelane_isr::polling::Settings::DEFAULT));
+        for round in 0..3 {
+            let (world, does) = (rig.world.clone(), rig.lane.as_ref().unwrap().work::<Other>().unwrap().does.clone());
+            *does.borrow_mut() = Some(Box::new(move || world.pass(takes)));
+            assert_eq!(rig.ask(), 1, "round {round}");
+        }
+        let beside = rig.beside.borrow();
+        beside.polled().timed.overruns
+    };
+    assert_eq!([MS / 4, MS * 2].map(overruns), [0, 3]);
 }
 
 #[test]

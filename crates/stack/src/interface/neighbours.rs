@@ -23,7 +23,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use waiting::Waiting;
 
-/// Those who have asked and were not sent anything, at most, unless the settings say otherwise; an eighth of them of one station: one that makes up askers pushes out its own.
+/// Those who have asked and were not sent anything, at most, unless the settings say otherwise; an eighth of them of one station: one that makes up askers pushes out its own. Half of them are
+/// those who asked first, whom nobody pushes out.
 pub const MET_MAX: usize = 256;
 
 /// Nanoseconds between two times at which it is said that somebody has moved.
@@ -305,8 +306,35 @@ mod tests {
         assert_eq!((neighbours.met.len(), neighbours.lengths()), (MET_MAX, (1, 0)));
         assert!(matches!(neighbours.resolve(FRESH, ip(99_999), frame(&memory)), Resolved::There(_, _, false)));
         assert!(matches!(neighbours.resolve(FRESH + AGAIN, ip(99_999), frame(&memory)), Resolved::There(_, _, true)));
-        assert!(matches!(neighbours.resolve(FRESH, ip(10), frame(&memory)), Resolved::Waits(true, 0)));
+        let pushed_out = ip(10 + MET_MAX as u32);
+        assert!(matches!(neighbours.resolve(FRESH, pushed_out, frame(&memory)), Resolved::Waits(true, 0)));
         assert_eq!((neighbours.met.len(), neighbours.lengths()), (MET_MAX - 1, (2, 1)));
+    }
+
+    /// A flood of senders that nobody is, each with a link address of its own, pushes out its own once half of the table is taken.
+    #[test]
+    fn who_asked_first_is_pushed_out_by_no_flood() {
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), neighbours(1024));
+        let half = MET_MAX as u32 / 2;
+        (0..half).for_each(|number| neighbours.meet(ip(number), station(number)));
+        let mut forged = 1000..;
+        let mut flood = |neighbours: &mut Neighbours| {
+            forged.by_ref().take(10_000).for_each(|number| neighbours.meet(ip(number), station(number)));
+            assert_eq!(neighbours.met.len(), MET_MAX);
+        };
+        flood(&mut neighbours);
+        assert!((0..half).all(|number| neighbours.met.get(ip(number)) == Some(station(number))));
+        // He who asks again keeps his place, at another link address as well.
+        neighbours.meet(ip(1), station(500));
+        flood(&mut neighbours);
+        assert_eq!(neighbours.met.get(ip(1)), Some(station(500)));
+        // Who is sent something is known from then on; the place goes to him who has waited longest.
+        assert!(matches!(neighbours.resolve(0, ip(1), frame(&memory)), Resolved::There(..)));
+        let (oldest, next) = (21_000 - half, 21_001 - half);
+        assert_eq!(neighbours.met.get(ip(oldest)), Some(station(oldest)));
+        flood(&mut neighbours);
+        assert!(neighbours.met.get(ip(oldest)).is_some() && neighbours.met.get(ip(next)).is_none());
+        assert!((2..half).all(|number| neighbours.met.get(ip(number)).is_some()) && neighbours.cache.is_known(ip(1)));
     }
 
     fn station(number: u32) -> Mac {

@@ -22,6 +22,13 @@ impl Limiter {
         Self { each, most: each * at_once, credit: each * at_once, last: 0 }
     }
 
+    /// One of so many that have this together: the rate is divided among them, and so is what may be said at once, of which each has one at the least.
+    pub const fn part_of(per_second: u64, at_once: u64, parts: u64) -> Self {
+        let (each, part) = (SECOND * parts / per_second, at_once / parts);
+        let most = each * if part == 0 { 1 } else { part };
+        Self { each, most, credit: most, last: 0 }
+    }
+
     /// Whether there is a token.
     fn has(&mut self, now: u64) -> bool {
         self.credit = self.credit.saturating_add(now.saturating_sub(self.last)).min(self.most);
@@ -103,7 +110,7 @@ pub(crate) struct Bounds {
     pub errors: SharedLimiter,
     /// Answers to echo requests.
     pub echoes: SharedLimiter,
-    /// Questions for neighbours to all of a link, for each interface.
+    /// Questions for neighbours to all of a link, for each interface: the lane's part of what all lanes may ask.
     pub questions: Box<[Limiter]>,
     /// Words to other lanes of neighbours who have answered, and of those whom nobody has asked.
     pub answers: Limiter,
@@ -111,11 +118,12 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    pub fn new(secret: u128, interfaces: usize) -> Self {
+    /// Of one of so many lanes.
+    pub fn new(secret: u128, interfaces: usize, lanes: usize) -> Self {
         Self {
             errors: SharedLimiter::new(secret, Limiter::new(1000, 50), || Limiter::new(10, 5)),
             echoes: SharedLimiter::new(secret, Limiter::new(10_000, 500), || Limiter::new(20, 20)),
-            questions: (0..interfaces).map(|_| Limiter::new(250, 100)).collect(),
+            questions: (0..interfaces).map(|_| Limiter::part_of(250, 100, lanes as u64)).collect(),
             answers: Limiter::new(2000, 100),
             words: Limiter::new(2000, 100),
         }
@@ -165,5 +173,9 @@ mod tests {
         assert_eq!(taken(&mut limiter, SECOND / 100), 1);
         assert_eq!(taken(&mut limiter, 100 * SECOND), 5, "credit does not grow without bound");
         assert_eq!(taken(&mut limiter, 99 * SECOND), 0, "nor by a clock that was read earlier");
+        let mut part = Limiter::part_of(100, 50, 4);
+        assert_eq!((taken(&mut part, 0), taken(&mut part, SECOND / 5)), (12, 5));
+        let mut least = Limiter::part_of(100, 50, 200);
+        assert_eq!((taken(&mut least, 0), taken(&mut least, SECOND), taken(&mut least, 2 * SECOND)), (1, 0, 1));
     }
 }

@@ -45,15 +45,23 @@ pub(super) fn message<'m>(packet: &Packet, ip: &Ip, memory: &'m mut [u8]) -> Opt
     Some(&memory[..length])
 }
 
-/// Sends a request from one port of servers to another's.
-pub(super) fn send_to_server(out: &mut Outward<'_>, from: SocketAddr, to: SocketAddr, message: &[u8]) {
-    match out.routes.way(to.ip()) {
-        None => out.tally.drop(Drop::NoRoute),
-        Some(way) if begin(out, way.interface, from, to, message) => {
-            out.send_draft((way.interface, way.hop), from.ip(), to.ip(), IpProtocol::UDP);
-        }
-        Some(_) => {}
-    }
+/// Sends a request from one port of servers to another's of each. It counts as relayed once, if it leaves for any; where it does not, the reason is counted.
+pub(super) fn send_to_servers(
+    out: &mut Outward<'_>,
+    from: SocketAddr,
+    servers: impl Iterator<Item = SocketAddr>,
+    message: &[u8],
+) {
+    let sent = servers.filter(|to| send_to_server(out, from, *to, message)).count();
+    out.tally.relay_requests += u64::from(sent > 0);
+}
+
+fn send_to_server(out: &mut Outward<'_>, from: SocketAddr, to: SocketAddr, message: &[u8]) -> bool {
+    let Some(way) = out.routes.way(to.ip()) else {
+        out.tally.drop(Drop::NoRoute);
+        return false;
+    };
+    begin(out, way.interface, from, to, message) && out.send_draft((way.interface, way.hop), from.ip(), to.ip(), IpProtocol::UDP)
 }
 
 /// Writes a datagram into the draft; false if frames are used up, which is counted.

@@ -7,7 +7,7 @@
 //!
 //! Clients are not believed: a request that names a relay already, or has a relay's option, goes no further (RFC 3046, section 2.1). So there is one relay between client and server.
 
-use super::sending::{Bounds, NAME_BYTES_MAX, begin, message, send_to_server};
+use super::sending::{Bounds, NAME_BYTES_MAX, begin, message, send_to_servers};
 use crate::counts::Drop;
 use crate::outward::Outward;
 use crate::packet::{Ip, Packet};
@@ -79,10 +79,8 @@ impl Agent {
         let information = Choice { code: dhcp::RELAY_INFORMATION, data: &self.information };
         let mut memory = [0; BYTES_MAX + ADDED_BYTES_MAX];
         let message = written(&header, view.options().chain([information]), &mut memory);
-        out.tally.relay_requests += 1;
-        for server in &self.servers {
-            send_to_server(out, end(self.own, dhcp::SERVER_PORT), end(*server, dhcp::SERVER_PORT), message);
-        }
+        let servers = self.servers.iter().map(|server| end(*server, dhcp::SERVER_PORT));
+        send_to_servers(out, end(self.own, dhcp::SERVER_PORT), servers, message);
         Ok(())
     }
 
@@ -105,10 +103,9 @@ impl Agent {
         let options = view.options().filter(|option| option.code != dhcp::RELAY_INFORMATION);
         let message = written(&header, options, &mut memory);
         let (from, to) = (end(self.own, dhcp::SERVER_PORT), end(to, dhcp::CLIENT_PORT));
-        if begin(out, self.interface, from, to, message) {
-            out.tally.relay_replies += 1;
-            out.send_draft_to(self.interface, station, (from.ip(), to.ip()), IpProtocol::UDP);
-        }
+        let has_left = begin(out, self.interface, from, to, message)
+            && out.send_draft_to(self.interface, station, (from.ip(), to.ip()), IpProtocol::UDP);
+        out.tally.relay_replies += u64::from(has_left);
         Ok(())
     }
 

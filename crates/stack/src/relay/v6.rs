@@ -8,7 +8,7 @@
 //! Relays may stand in a row, up to [`HOPS_MAX`] of them, since what a nearer one says stands within what we say (section 19.1.2). A server knows a client's link by the
 //! outermost relay that names one, which is ours where the message came from the link itself.
 
-use super::sending::{Bounds, NAME_BYTES_MAX, begin, message, send_to_server};
+use super::sending::{Bounds, NAME_BYTES_MAX, begin, message, send_to_servers};
 use crate::counts::Drop;
 use crate::outward::Outward;
 use crate::packet::{Ip, Packet};
@@ -88,10 +88,8 @@ impl Agent {
         let mut writer = Writer::new(&mut memory);
         let written = header.emit(options, &mut writer);
         assert!(written.is_ok(), "there is room for what a relay adds: {written:?}");
-        out.tally.relay_requests += 1;
-        for server in &self.servers {
-            send_to_server(out, end(self.own, SERVER_PORT), end(*server, SERVER_PORT), writer.written());
-        }
+        let servers = self.servers.iter().map(|server| end(*server, SERVER_PORT));
+        send_to_servers(out, end(self.own, SERVER_PORT), servers, writer.written());
         Ok(())
     }
 
@@ -119,10 +117,9 @@ impl Agent {
             return Err(Drop::RelayLimited);
         }
         let (source, peer) = (SocketAddr::new(way.source, SERVER_PORT), end(header.peer, port));
-        if begin(out, way.interface, source, peer, within) {
-            out.tally.relay_replies += 1;
-            out.send_draft((way.interface, way.hop), source.ip(), peer.ip(), IpProtocol::UDP);
-        }
+        let has_left = begin(out, way.interface, source, peer, within)
+            && out.send_draft((way.interface, way.hop), source.ip(), peer.ip(), IpProtocol::UDP);
+        out.tally.relay_replies += u64::from(has_left);
         Ok(())
     }
 

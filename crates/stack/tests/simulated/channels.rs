@@ -2,13 +2,14 @@
 
 use crate::frames::{STACK, STACK_V6, TEST, TEST_V6, echo, solicitation, udp_in};
 use crate::lanes::{ADDRESSES, flow, hear, mac, meet, payload, plan};
+use crate::presence::query;
 use crate::program::{Card, Plan, Program};
 use corelane_channel::{Consumer, HandedMemory, PACKET_BYTES_MAX, ring};
 use corelane_sim::{WireFaults, for_seeds};
 use corelane_stack::{Drop, End, Filter, Policy, Target};
 use corelane_wire::packet::{EtherType, Packet, UpperLayer};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 const UDP: u8 = 17;
 
@@ -184,7 +185,7 @@ fn c_03_channels_on_bad_wires_end_clean() {
     assert!(taken > 100, "{taken}");
 }
 
-/// Echoes go where the filter says; who asks for the address is answered by the lane, or nobody would reach it any more.
+/// Echoes go where the filter says; who asks for the address, or who listens, is answered by the lane, or nobody would reach it any more.
 #[test]
 fn c_03_a_filter_takes_no_neighbour_discovery() {
     let mut program = Program::new(&plan(1, 4), &ADDRESSES);
@@ -199,6 +200,10 @@ fn c_03_a_filter_takes_no_neighbour_discovery() {
     let answers = program.test.take();
     assert_eq!(answers.len(), 1, "the solicitation alone is answered");
     assert_eq!(answers[0][54], 136);
+    program.test.send(&query("fe80::1".parse().unwrap(), 1, true, Ipv6Addr::UNSPECIFIED, 28));
+    program.pass(1_100_000_000);
+    let answers = program.test.take();
+    assert_eq!(answers.iter().map(|frame| frame[62]).collect::<Vec<_>>(), [143], "and the query for listeners");
     let mut bytes = [0; PACKET_BYTES_MAX];
     assert_eq!(consumers[0].take(&mut bytes).unwrap().map(|_| bytes[40]), Some(128));
     assert_eq!(consumers[0].take(&mut bytes), Ok(None));

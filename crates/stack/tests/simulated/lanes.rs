@@ -94,6 +94,49 @@ fn each_flow_is_served_by_its_lane_and_stays_in_order() {
     }
 }
 
+/// A card brings what has no flow to the first lane. A flood of words that nobody has asked for does not keep the other lanes from hearing who was asked.
+#[test]
+fn unasked_words_keep_no_answer_from_other_lanes() {
+    let mut program = Program::new(&plan(4, 3), &ADDRESSES);
+    let (mac, mut heard) = (mac(&program), BTreeMap::new());
+    for source in (0..32).step_by(2) {
+        let (from, to) = flow(source, false);
+        udp_in(mac, from, to, &payload(1, 300), 1400, 0).iter().for_each(|frame| program.test.send(frame));
+    }
+    program.pass(500_000);
+    assert!((0..4).all(|lane| program.counts(lane).datagrams_in > 0), "each has something to answer");
+    for stranger in 20..=220 {
+        let stranger = [10, 0, 0, stranger].into();
+        program.test.send(&arp(Operation::Request, Mac::BROADCAST, stranger, stranger));
+    }
+    hear(&mut program, &mut heard);
+    program.pass(500_000);
+    hear(&mut program, &mut heard);
+    assert_eq!(heard.len(), 16, "{heard:?}");
+    program.close();
+}
+
+/// All lanes together ask no more of the whole link than one alone may.
+#[test]
+fn questions_to_all_of_the_link_are_bounded_for_all_lanes_together() {
+    let change: fn(corelane_stack::Settings) -> corelane_stack::Settings = |settings| settings.with_network(STACK.into(), 8);
+    let mut program = Program::new(&Plan { change, ..plan(4, 3) }, &ADDRESSES);
+    let mac = mac(&program);
+    let mut questions = vec![0; 4];
+    for number in 0..800_u32 {
+        let from = SocketAddr::new(IpAddr::from((0x0a09_0000 + number).to_be_bytes()), 2000);
+        program.test.send(&udp_in(mac, from, (STACK, PORT).into(), b"forged", 1400, 0).remove(0));
+        if number % 100 == 99 {
+            program.pass(1_000_000);
+        }
+    }
+    program.pass(1_000_000);
+    (0..4).for_each(|lane| questions[lane] = program.counts(lane).questions_asked);
+    assert!(questions.iter().all(|asked| (25..=30).contains(asked)), "a hundred at once: {questions:?}");
+    assert!((0..4).all(|lane| program.counts(lane).questions_limited > 0));
+    program.close();
+}
+
 /// The card puts all on the first lane; the others get theirs as parcels, which go home.
 #[test]
 fn on_a_card_without_rss_packets_change_lanes_in_order_under_every_policy() {

@@ -161,6 +161,36 @@ fn words_of_neighbours_that_cannot_be_are_dropped() {
     assert_eq!(free[0][..6], [0x33, 0x33, 0, 0, 0, 1]);
 }
 
+/// The same packet of IPv6 behind the header of a fragment that is the only one (RFC 6946).
+fn as_only_fragment(frame: &[u8]) -> Vec<u8> {
+    let mut cut = [&frame[..54], &[frame[20], 0, 0, 0, 0, 0, 0, 7], &frame[54..]].concat();
+    let length = u16::from_be_bytes([frame[18], frame[19]]) + 8;
+    cut[18..20].copy_from_slice(&length.to_be_bytes());
+    cut[20] = 44;
+    cut
+}
+
+/// RFC 6980, section 5: of a neighbour nothing is believed or answered that came with such a header, though it is whole; an echo is.
+#[test]
+fn words_of_neighbours_in_the_only_fragment_are_dropped() {
+    let mut alone = Alone::new();
+    alone.meet();
+    let (socket, _) = alone.bind(STACK_V6, PORT, None);
+    let words = [
+        frames::solicitation(STACK_V6, 255),
+        frames::advertisement(alone.mac(), TEST_V6, OTHER, true),
+        frames::advertisement(alone.mac(), TEST_V6, OTHER, false),
+    ];
+    for (number, word) in words.iter().enumerate() {
+        assert!(alone.ask(&[as_only_fragment(word)]).is_empty(), "{number}");
+        assert_eq!(alone.stack.counts().of(Drop::NotOurs), number as u64 + 1);
+    }
+    alone.world.pass(Duration::from_secs(1));
+    assert_eq!(goes_to(&mut alone, socket, SocketAddr::new(TEST_V6.into(), 9)), TEST_MAC);
+    let echo = frames::echo(alone.mac(), true, b"whole", 65_528).remove(0);
+    assert_eq!(alone.ask(&[as_only_fragment(&echo)]).iter().filter(|frame| frame[54] == 129).count(), 1);
+}
+
 /// One forged datagram is not one broadcast: questions have a bound, and those who are known are served meanwhile.
 #[test]
 fn questions_to_all_of_the_link_are_bounded() {

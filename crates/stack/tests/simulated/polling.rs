@@ -1,9 +1,13 @@
 //! Polling on a stack, in virtual time: how many packets a tick handles, and that nothing is handled between ticks.
 
 use crate::alone::Alone;
-use crate::frames::{STACK, TEST, udp_in};
+use crate::frames::{STACK, TEST, arp, udp_in};
+use crate::gateway::{Gateway, settings};
 use corelane_isr::polling::{Change, Controller, Knob, Settings};
 use corelane_seam::{Driver, Wait};
+use corelane_sim::CardSetup;
+use corelane_wire::packet::arp::Operation;
+use corelane_wire::packet::ethernet::Mac;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -49,6 +53,53 @@ fn d_04_d_07_a_tick_handles_its_burst_and_no_more() {
     assert!(each[..10].windows(2).all(|two| two[1] >= two[0]), "{each:?}");
     assert!(each.iter().all(|handled| *handled <= 12), "hz * burst_max at the most: {each:?}");
     assert!(each[20..].iter().all(|handled| *handled == 12), "{each:?}");
+}
+
+/// Each port of a lane is a handler, and each handler is called with the whole chunk.
+#[test]
+fn d_04_each_port_of_a_lane_brings_its_whole_burst() {
+    let set = original(&[Change::Knob(Knob::BurstMax, 12)]);
+    let settings = settings().with_interface("left").with_network(STACK.into(), 24).and_interface("right");
+    let settings = settings.with_network("10.1.0.1".parse().unwrap(), 24).with_polling(Some(set));
+    let mut gateway = Gateway::new(&settings, &[CardSetup::default(), CardSetup::default()], 1024);
+    let [left, right] = [0, 1].map(|port| gateway.mac(port));
+    let ends = [(left, [10, 0, 0, 9], STACK), (right, [10, 1, 0, 9], [10, 1, 0, 1].into())];
+    let mut each = Vec::new();
+    for _ in 0..40 {
+        let before = gateway.stack.counts().frames_in;
+        for (port, (mac, from, to)) in ends.iter().enumerate() {
+            for number in 0..40 {
+                let (from, to) = (SocketAddr::new((*from).into(), 4000), SocketAddr::new((*to).into(), 9));
+                gateway.tests[port].send(&udp_in(*mac, from, to, &[7; 64], 1472, number)[0]);
+            }
+        }
+        for _ in 0..20 {
+            gateway.world.pass(Duration::from_micros(TICK_US / 20));
+            gateway.stack.collect(Wait::No, 64, &mut gateway.completions);
+        }
+        each.push(gateway.stack.counts().frames_in - before);
+    }
+    assert!(each[20..].iter().all(|handled| *handled == 2 * 12), "hz * burst_max of each port: {each:?}");
+}
+
+/// What a port tells of itself is looked at each `reg_frac` ticks, and no more often.
+#[test]
+fn d_05_a_card_is_asked_for_its_status_each_reg_frac_ticks() {
+    let ticks = [1, 8].map(|reg_frac| {
+        let set = original(&[Change::Knob(Knob::RegFrac, reg_frac)]);
+        let mut alone = Alone::with(|settings| settings.with_polling(Some(set)));
+        handled(&mut alone, 20, 0);
+        let other = Mac([2, 0, 0, 0, 0, 77]);
+        alone.card.set_link_address(other.0);
+        let found = (1..30).find(|_| {
+            alone.test.take();
+            alone.test.send(&arp(Operation::Request, Mac::BROADCAST, TEST, STACK));
+            handled(&mut alone, 1, 0);
+            alone.test.take().iter().any(|frame| frame[6..12] == other.0)
+        });
+        found.expect("it answers with its new address at last")
+    });
+    assert!(ticks[0] <= 2 && (3..=9).contains(&ticks[1]), "{ticks:?}");
 }
 
 #[test]

@@ -597,9 +597,10 @@ fn a_tag_that_the_card_took_out_and_checksums_that_it_looked_at() {
 
 #[test]
 fn nobody_answers_who_cannot_be_answered() {
-    for (ends, nobodies) in
-        [(ENDS[0], &["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"][..]), (ENDS[1], &["::", "::1", "ff02::1"][..])]
-    {
+    for (ends, nobodies) in [
+        (ENDS[0], &["0.0.0.0", "0.0.0.5", "127.0.0.1", "224.0.0.1", "255.255.255.255", "10.0.0.255"][..]),
+        (ENDS[1], &["::", "::1", "ff02::1"][..]),
+    ] {
         let mut alone = Alone::new();
         alone.meet();
         let (socket, _) = alone.bind(ends.1, PORT, None);

@@ -4,6 +4,7 @@ use crate::frames::{STACK, TEST, datagram, udp_in};
 use crate::gateway::{Came, Gateway, ip, settings};
 use crate::lanes::{ADDRESSES, mac, meet, plan};
 use crate::program::{Card, Plan, Program};
+use crate::rules::compiled;
 use corelane_sim::{CardSetup, Faults};
 use corelane_stack::{Drop, Error, ReversePath, Settings, Stack, Tags};
 use corelane_wire::packet::dhcp::{BROADCAST, Choice, Header, Operation, RELAY_INFORMATION, View};
@@ -270,6 +271,36 @@ fn what_is_no_answer_of_a_server_goes_no_further() {
         refused(SERVERS, NEAR, &Header { yours, ..reply() }, &[DISCOVER], Drop::Relay, "an address of no client");
     }
     assert_eq!(gateway.stack.counts().relay_replies, 0);
+}
+
+/// What is counted as relayed has left; each message that a rule keeps back is counted where rules are.
+#[test]
+fn what_rules_keep_back_is_counted_apart() {
+    let frame = asked(&request(), &[DISCOVER]);
+    for (set, left, kept_back) in [
+        ("deny udp from any to 10.3.0.9 out", 1, 1),
+        ("deny udp from me to any 67 out", 0, 2),
+        ("deny udp from any to any 67 in", 0, 1),
+        ("deny udp from any to any 68 out", 2, 0),
+    ] {
+        let mut gateway = open(&three().with_rules(compiled(set)));
+        assert_eq!(gateway.ask(CLIENTS.0, CLIENTS.1, &frame).len(), left, "{set}");
+        let counts = *gateway.stack.counts();
+        assert_eq!((counts.relay_requests, counts.of(Drop::Judged)), (u64::from(left > 0), kept_back), "{set}");
+        assert_eq!(counts.dropped(), kept_back, "{set}");
+    }
+    for (set, left) in [("deny udp from any to any 68 out", 0), ("deny udp from any to any 69 out", 1)] {
+        let mut gateway = open(&three().with_rules(compiled(set)));
+        assert_eq!(answer(&mut gateway, NEAR, &reply(), &[DISCOVER]).len(), left, "{set}");
+        let counts = gateway.stack.counts();
+        assert_eq!((counts.relay_replies, counts.of(Drop::Judged)), (left as u64, 1 - left as u64), "{set}");
+    }
+    // Without a way there is nothing that was passed on, either.
+    let mut lost = three();
+    lost.interfaces[1].relay = vec!["198.51.100.9".parse().unwrap()];
+    let mut gateway = open(&lost);
+    gateway.loses(CLIENTS, &frame, Drop::NoRoute, "no server can be reached");
+    assert_eq!(gateway.stack.counts().relay_requests, 0);
 }
 
 /// A client that takes ever other names has no more of them relayed than all of its interface may, and takes nothing of another interface's.

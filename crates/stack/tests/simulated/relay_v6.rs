@@ -2,6 +2,7 @@
 
 use crate::frames::udp_in;
 use crate::gateway::{Came, Gateway, ip, settings};
+use crate::rules::compiled;
 use corelane_sim::CardSetup;
 use corelane_stack::{Drop, ReversePath, Settings, Tags};
 use corelane_wire::packet::dhcpv6::{Choice, Header, INTERFACE_ID, Kind, RELAY_MESSAGE};
@@ -96,6 +97,24 @@ fn heard(came: &Came) -> ((SocketAddr, SocketAddr), Vec<u8>) {
 
 fn ends(source: &str, destination: &str, port: u16) -> (SocketAddr, SocketAddr) {
     ((v6(source), 547).into(), (v6(destination), port).into())
+}
+
+/// As of IPv4.
+#[test]
+fn what_rules_keep_back_is_counted_apart() {
+    for (set, left, kept_back) in [
+        ("deny udp from any to fd03::9 out", 1, 1),
+        ("deny udp from me to any 547 out", 0, 2),
+        ("deny udp from any to any 546 out", 2, 0),
+    ] {
+        let mut gateway = open(&three().with_rules(compiled(set)));
+        assert_eq!(gateway.ask(CLIENTS.0, CLIENTS.1, &asked(SOLICIT)).len(), left, "{set}");
+        let answered = answer(&mut gateway, NEAR, &relayed(&reply(OWN, CLIENT), &[NAME, within(ADVERTISE)])).len();
+        let counts = gateway.stack.counts();
+        let kept_back = kept_back + 1 - answered as u64;
+        assert_eq!((counts.relay_requests, counts.of(Drop::Judged)), (u64::from(left > 0), kept_back), "{set}");
+        assert_eq!((counts.relay_replies, answered), (answered as u64, usize::from(left < 2)), "{set}");
+    }
 }
 
 /// RFC 8415, section 19.1.1.

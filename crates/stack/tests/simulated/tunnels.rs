@@ -3,13 +3,15 @@
 use crate::alone::Alone;
 use crate::frames::{self, STACK, STACK_V6, TEST, TEST_V6, addresses, ethernet, packets, udp, udp_in, written};
 use crate::lanes::{ADDRESSES, flow, hear, mac, meet, payload, plan};
+use crate::presence::query;
 use crate::program::{Card, Plan, Program};
 use corelane_sim::{WireFaults, for_seeds};
 use corelane_stack::{Drop, Settings, Tunnel};
+use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::{EtherType, IpProtocol, gre, udp as udp_format, vxlan};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 const ENDS: (IpAddr, IpAddr) = (IpAddr::V4(TEST), IpAddr::V4(STACK));
 const ENDS_V6: (IpAddr, IpAddr) = (IpAddr::V6(TEST_V6), IpAddr::V6(STACK_V6));
@@ -271,6 +273,50 @@ fn f_08_nothing_within_a_tunnel_speaks_for_the_link() {
         alone.world.pass(std::time::Duration::from_secs(2));
         assert_eq!(alone.send(socket, peer, b"after"), (1, 0));
         assert!(alone.test.take().iter().all(|frame| frame[..6] == frames::TEST_MAC.0), "{tunnel:?}: {local}");
+    }
+}
+
+/// The same of ARP, in tunnels that carry frames, and in GRE that names it.
+#[test]
+fn f_08_no_arp_within_a_tunnel_is_believed_or_answered() {
+    for (tunnel, name) in [(Tunnel::Gre, 2), (Tunnel::Gre, 1), (Tunnel::Vxlan, 2)] {
+        let (mut alone, socket, _, ends) = alone_with(tunnel);
+        let peer = SocketAddr::new(TEST.into(), 7);
+        assert_eq!(alone.send(socket, peer, b"before"), (1, 0));
+        assert!(alone.test.take().iter().any(|frame| frame[..6] == frames::TEST_MAC.0));
+        let mut forged = frames::arp(Operation::Reply, alone.mac(), TEST, STACK);
+        forged[22..28].copy_from_slice(&[2, 0, 0, 0, 0, 66]);
+        for inner in [forged, frames::arp(Operation::Request, alone.mac(), TEST, STACK)] {
+            let before = alone.stack.counts().of_tunnel(tunnel).dropped;
+            into_tunnel(tunnel, &inner, ends, 1480, name).unwrap().iter().for_each(|frame| alone.test.send(frame));
+            alone.settle();
+            assert_eq!(alone.stack.counts().of_tunnel(tunnel).dropped, before + 1, "{tunnel:?} {name}: it was looked at");
+            assert!(alone.test.take().is_empty(), "{tunnel:?} {name}");
+        }
+        alone.world.pass(std::time::Duration::from_secs(2));
+        assert_eq!(alone.send(socket, peer, b"after"), (1, 0));
+        assert!(alone.test.take().iter().all(|frame| frame[..6] == frames::TEST_MAC.0), "{tunnel:?} {name}");
+    }
+}
+
+/// Whoever listens says so to switches of his link alone (RFC 3810, section 6.2).
+#[test]
+fn f_08_a_query_for_listeners_within_a_tunnel_is_not_answered() {
+    for tunnel in [Tunnel::Gre, Tunnel::Ipv6InIp, Tunnel::Vxlan] {
+        let (mut alone, _, _, ends) = alone_with(tunnel);
+        let mut query = query("fe80::1".parse().unwrap(), 1, true, Ipv6Addr::UNSPECIFIED, 28);
+        query[..6].copy_from_slice(&alone.mac().0);
+        into_tunnel(tunnel, &query, ends, 1480, 1).unwrap().iter().for_each(|frame| alone.test.send(frame));
+        alone.settle();
+        assert_eq!(alone.stack.counts().of_tunnel(tunnel).opened, 1, "{tunnel:?}: it was looked at");
+        alone.world.pass(std::time::Duration::from_secs(2));
+        alone.settle();
+        assert!(alone.test.take().is_empty(), "{tunnel:?}");
+        alone.test.send(&query);
+        alone.settle();
+        alone.world.pass(std::time::Duration::from_secs(2));
+        alone.settle();
+        assert_eq!(alone.test.take().iter().map(|frame| frame[62]).collect::<Vec<_>>(), [143], "from the link it is");
     }
 }
 

@@ -573,6 +573,26 @@ fn the_only_one_that_is_between_lanes_that_drain_ends_once() {
     assert!(returned >= 20, "{returned}");
 }
 
+/// The lane that it left has nothing more to do before the other one has heard of it.
+#[test]
+fn a_lane_that_drains_waits_for_what_may_come_back() {
+    let mut stage = Stage::new();
+    let left = stage.at;
+    stage.slip.set(Some(Slip::UnpackRefuses));
+    stage.drain_as_it_goes();
+    let mut turns = 0;
+    while stage.rig.count(C::MovesAway) == 0 || turns < 4 {
+        assert!(stage.rig.turn(left).is_some(), "it is there as long as its connection is on its way");
+        turns += 1;
+        assert!(turns < 100, "it never leaves");
+    }
+    stage.rig.turn(1 - left);
+    assert!(stage.rig.turn(left).is_some(), "it takes back what was refused");
+    stage.rig.until_ended(&mut Nobody);
+    assert_sums(&stage.rig);
+    assert_eq!((stage.counts(), stage.book.borrow().closed.len()), ([1, 1, 1, 0], 1));
+}
+
 #[test]
 fn a_descriptor_that_stays_open_where_a_connection_has_left_is_noticed() {
     let mut stage = Stage::new();

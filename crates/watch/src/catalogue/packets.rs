@@ -94,8 +94,8 @@ catalogue! {
         ForwardQueueFull "forward_queue_full" Counter "packets" "Packets not sent on because a quarter of the port's frames waited to be sent already.";
         PacketsRefused "packets_refused" Counter "packets" "Packets that rules kept back, those that the stack itself was to send among them.";
         NatRefused "nat_refused" Counter "packets" "Packets not sent on because their addresses could not be translated: of no flow, of no kind that can be, or beyond a bound.";
-        RelayRequests "relay_requests" Counter "packets" "Requests of DHCP clients that were passed on to servers.";
-        RelayReplies "relay_replies" Counter "packets" "Answers of DHCP servers that were passed on to clients.";
+        RelayRequests "relay_requests" Counter "packets" "Requests of DHCP clients that were passed on to a server at least; what rules keep back of them is among packets_refused.";
+        RelayReplies "relay_replies" Counter "packets" "Answers of DHCP servers that were passed on to clients; those that rules keep back are among packets_refused.";
         RelayRefused "relay_refused" Counter "packets" "Messages of DHCP not passed on: of clients that named a relay of IPv4 or had passed too many, or said what servers say; and of others than the servers.";
         RelayLimited "relay_limited" Counter "packets" "Messages of DHCP not passed on because more came than may.";
     }

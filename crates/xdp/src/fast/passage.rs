@@ -30,7 +30,7 @@ pub mod traffic {
     pub const VALUE_BYTES: usize = 40;
 }
 
-/// Looks both halves of the packet's way up, and notes them. Goes to `lane` where there is none for this packet; from there on none does.
+/// Looks both halves of the packet's way up, and notes them. Goes to `lane` where there is none for this packet.
 pub fn find(a: &mut Assembler, maps: &Maps, lane: Label) {
     differ(a, lane);
     look_up(a, maps, Half::Source, lane);
@@ -42,7 +42,6 @@ pub fn find(a: &mut Assembler, maps: &Maps, lane: Label) {
     a.load(Width::One, R1, R0, at::TAG_BYTES);
     a.store(Width::Eight, COUNTERS, notes::TAGS_OUT, R1);
     note(a, &[0, 8, 16], notes::TRANSMIT, lane);
-    fit_tags(a, lane);
 }
 
 /// Leaves a packet from an address to itself ("land") to the lane.
@@ -130,8 +129,8 @@ fn note(a: &mut Assembler, words: &[i16], interface: i16, lane: Label) {
     a.branch(When::NotEqual, R1, R2, lane);
 }
 
-/// Moves the beginning of the frame to where it is to be. Where there is no room, it is left as it was.
-fn fit_tags(a: &mut Assembler, lane: Label) {
+/// Moves the beginning of the frame to where it is to be. Where there is no room, it is left as it was, and the lane's. From there on no packet is.
+pub fn fit_tags(a: &mut Assembler, lane: Label) {
     let fits = a.label();
     a.load(Width::Eight, R2, COUNTERS, notes::TAGS_IN);
     a.load(Width::Eight, R1, COUNTERS, notes::TAGS_OUT);

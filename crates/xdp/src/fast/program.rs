@@ -32,6 +32,8 @@ impl FastPart<'_> {
         if self.rules.asks_own() {
             self.rules.write_own(a);
         }
+        self.rules.write_looks(a, lane);
+        passage::fit_tags(a, lane);
         self.rules.write(a, Direction::In, out, deny);
         a.place(out);
         self.rules.write(a, Direction::Out, leave, deny);

@@ -47,9 +47,9 @@ fn fast() -> Arc<FastPath> {
 fn program(fast: &FastPath, set: &RuleSet, own: &[IpAddr], leaves_sums: bool) -> Result<Program, Unfit> {
     let mut control = fast.control();
     let rules: Vec<RuleId> = set.rules().map(|(id, ..)| id).collect();
-    let tree = fit(set, own)?;
+    let fit = fit(set, own)?;
     let places = fast.places(&mut control, &rules)?;
-    let fitting = Fitting::new(set, tree, own, &places);
+    let fitting = Fitting::new(set, fit, own, &places);
     let sockets = Map::new(MapKind::XdpSockets, 4, 1, "corelane_queues").unwrap();
     let part = FastPart { maps: fast.maps(&control), rules: &fitting, place: 0, leaves_sums };
     let parts = Parts { sockets: sockets.as_fd(), seen: None, functions: None, fast: Some(&part) };

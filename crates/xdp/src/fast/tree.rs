@@ -1,12 +1,14 @@
 //! A tree of rules as instructions.
 //!
 //! It is written once for each direction: what all packets of a direction have alike is not asked. Each node stands before those that it leads to, so that all jumps go forward.
+//! Before both stands what tells the packets that are the lane's, where there are such.
 
 use super::counters::{COUNTER_BYTES, NOTES_BYTES};
+use super::looks::{Goal, Look, Looks, known_of};
 use super::maps::{INSTRUCTIONS_MAX, OWN_MAX};
 use super::notes::{self, COUNTERS, LENGTH, NOW};
 use super::unfit::Unfit;
-use corelane_rules::language::{Action, Log};
+use corelane_rules::language::{Action, Log, Rule};
 use corelane_rules::{Address, Direction, Field, Node, NodeId, RuleSet, Tree};
 use corelane_select::bpf::assembly::{Alu, Assembler, Label, Register, When, Width};
 use std::net::IpAddr;
@@ -17,48 +19,64 @@ use Register::{R1, R2, R3};
 #[derive(Clone, Debug)]
 pub struct Fitting<'a> {
     tree: &'a Tree,
+    looks: Looks,
     /// Of each rule its place among the counters, and whether packets that it ends go on.
     rules: Vec<(usize, bool)>,
     own: &'a [IpAddr],
 }
 
-/// The tree, if a program can carry it out.
+/// The tree and which packets it leaves to the lane, if a program can do something with it.
 ///
 /// # Errors
 /// Why not.
-pub fn fit<'a>(set: &'a RuleSet, own: &[IpAddr]) -> Result<&'a Tree, Unfit> {
+pub fn fit<'a>(set: &'a RuleSet, own: &[IpAddr]) -> Result<(&'a Tree, Looks), Unfit> {
     let tree = set.tree().ok_or(Unfit::NoTree)?;
-    if tree.reason.is_some() {
-        return Err(Unfit::Lists(tree.to_string()));
-    }
-    for (_, number, rule) in set.rules() {
-        match rule.action {
-            _ if rule.log != Log::No => return Err(Unfit::Logs(number)),
-            _ if rule.keep.is_some() => return Err(Unfit::States(number)),
-            Action::CheckState => return Err(Unfit::States(number)),
-            Action::Reject(_) => return Err(Unfit::Rejects(number)),
-            Action::Count | Action::Allow | Action::Deny | Action::Skipto(_) => {}
-        }
-    }
-    if tree.nodes.iter().any(|node| matches!(node, Node::Split { field: Field::Table(..), .. })) {
-        return Err(Unfit::Tables);
-    }
     if own.len() > OWN_MAX {
         return Err(Unfit::Own(own.len()));
     }
     // Each node takes some instructions, so that far more nodes than that need not be written to know.
-    match tree.nodes.len() {
-        count if count > INSTRUCTIONS_MAX => Err(Unfit::Instructions(count)),
-        _ => Ok(tree),
+    if tree.nodes.len() > INSTRUCTIONS_MAX {
+        return Err(Unfit::Instructions(tree.nodes.len()));
+    }
+    let of_rules = |is: fn(&Rule) -> bool| set.rules().map(|(_, _, rule)| is(rule)).collect::<Vec<bool>>();
+    let looks = Looks::new(tree, &of_rules(|rule| needs(rule).is_some()), &of_rules(goes_on));
+    match looks.of(Direction::In).first() {
+        Goal::Lane => Err(all_lanes(set, tree)),
+        _ => Ok((tree, looks)),
+    }
+}
+
+/// Why a packet that matches the rule is a lane's, by the rule's number.
+fn needs(rule: &Rule) -> Option<fn(u16) -> Unfit> {
+    match rule.action {
+        _ if rule.log != Log::No => Some(Unfit::Logs),
+        _ if rule.keep.is_some() => Some(Unfit::States),
+        Action::CheckState => Some(Unfit::States),
+        Action::Reject(_) => Some(Unfit::Rejects),
+        Action::Count | Action::Allow | Action::Deny | Action::Skipto(_) => None,
+    }
+}
+
+/// Whether packets that the rule ends go on.
+const fn goes_on(rule: &Rule) -> bool {
+    matches!(rule.action, Action::Allow)
+}
+
+/// Why all packets are a lane's.
+fn all_lanes(set: &RuleSet, tree: &Tree) -> Unfit {
+    let mut rules = set.rules().filter_map(|(_, number, rule)| Some(needs(rule)?(number)));
+    match tree.reason {
+        Some(_) => Unfit::Lists(tree.to_string()),
+        None => rules.next().unwrap_or(Unfit::Tables),
     }
 }
 
 impl<'a> Fitting<'a> {
-    /// The set of this tree, each of whose rules has its place among the counters.
-    pub fn new(set: &RuleSet, tree: &'a Tree, own: &'a [IpAddr], places: &[usize]) -> Self {
+    /// The set that has been found to fit, each of whose rules has its place among the counters.
+    pub fn new(set: &RuleSet, (tree, looks): (&'a Tree, Looks), own: &'a [IpAddr], places: &[usize]) -> Self {
         assert!(set.rules().len() == places.len(), "a place for each rule");
-        let goes_on = |action: &Action| matches!(action, Action::Allow);
-        Self { tree, rules: set.rules().zip(places).map(|((_, _, rule), at)| (*at, goes_on(&rule.action))).collect(), own }
+        let rules = set.rules().zip(places).map(|((_, _, rule), at)| (*at, goes_on(rule))).collect();
+        Self { tree, looks, rules, own }
     }
 
     /// Whether the rules ask for addresses of ours.
@@ -95,15 +113,35 @@ impl<'a> Fitting<'a> {
         }
     }
 
+    /// Writes what sends the packets that need the lane there, before anything is counted, and goes on behind it with all others.
+    pub fn write_looks(&self, a: &mut Assembler, lane: Label) {
+        let (inward, outward) = (self.looks.of(Direction::In), self.looks.of(Direction::Out));
+        if inward.first() == Goal::Program {
+            return;
+        }
+        let (out, program) = (a.label(), a.label());
+        lead_to(a, &[out, program]);
+        self.writer(a, Direction::In, [lane, program]).look(inward, [lane, program, out]);
+        a.place(out);
+        self.writer(a, Direction::Out, [lane, program]).look(outward, [lane, program, out]);
+        a.place(program);
+    }
+
     /// Writes the rules for packets of one direction: those that go on go to `allow`.
     pub fn write(&self, a: &mut Assembler, direction: Direction, allow: Label, deny: Label) {
-        // The kernel takes no program with instructions that nothing leads to, as an exit may be: this leads to both, and is never gone.
-        a.alu(Alu::Move, R1, 0);
-        a.branch(When::NotEqual, R1, 0, allow);
-        a.branch(When::NotEqual, R1, 0, deny);
-        let labels = vec![None; self.tree.nodes.len()];
-        Writer { a, fitting: self, direction, exits: [deny, allow], labels }.tree();
+        lead_to(a, &[allow, deny]);
+        self.writer(a, direction, [deny, allow]).tree(self.looks.of(direction));
     }
+
+    fn writer<'b>(&'b self, a: &'b mut Assembler, direction: Direction, exits: [Label; 2]) -> Writer<'b> {
+        Writer { a, fitting: self, direction, exits, labels: vec![None; self.tree.nodes.len()] }
+    }
+}
+
+/// The kernel takes no program with instructions that nothing leads to, as the labels' may be: this leads to them, and is never gone.
+fn lead_to(a: &mut Assembler, labels: &[Label]) {
+    a.alu(Alu::Move, R1, 0);
+    labels.iter().for_each(|label| a.branch(When::NotEqual, R1, 0, *label));
 }
 
 struct Writer<'a> {
@@ -117,8 +155,34 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn tree(&mut self) {
+    /// Writes the nodes that tell a lane's packets from others.
+    fn look(&mut self, look: &Look, [lane, program, out]: [Label; 3]) {
+        let label_of = |writer: &mut Self, goal| match goal {
+            Goal::Lane => lane,
+            Goal::Program => program,
+            Goal::Out => out,
+            Goal::Node(node) => writer.label_of(node),
+        };
+        let first = label_of(self, look.first());
+        self.a.jump(first);
+        for at in (0..self.labels.len()).rev() {
+            let (Some(label), Node::Split { field, bound, below, other }) = (self.labels[at], &self.fitting.tree.nodes[at])
+            else {
+                continue;
+            };
+            self.a.place(label);
+            let [below, other] = [below, other].map(|node| label_of(self, look.from(*node)));
+            self.split(*field, *bound, below, other);
+        }
+    }
+
+    /// Writes the nodes that packets come to that are not a lane's, by this look.
+    fn tree(&mut self, look: &Look) {
         let tree = self.fitting.tree;
+        let is_lanes = |node: NodeId| look.from(node) == Goal::Lane;
+        if is_lanes(tree.root) {
+            return self.a.jump(self.exits[0]);
+        }
         let root = self.label_of(tree.root);
         self.a.jump(root);
         for at in (0..tree.nodes.len()).rev() {
@@ -126,23 +190,27 @@ impl Writer<'_> {
             let Some(label) = self.labels[at] else { continue };
             self.a.place(label);
             match tree.nodes[at] {
-                Node::Split { field, bound, below, other } => match self.known(field) {
-                    Some(number) => {
-                        let next = self.label_of(if number < bound { below } else { other });
+                Node::Split { field, bound, below, other } => {
+                    let goes_below = match known_of(field, self.direction) {
+                        Some(number) => Some(number < bound),
+                        None if is_lanes(other) => Some(true),
+                        None => is_lanes(below).then_some(false),
+                    };
+                    if let Some(goes_below) = goes_below {
+                        let next = self.label_of(if goes_below { below } else { other });
                         self.a.jump(next);
-                    }
-                    None => {
+                    } else {
                         let (below, other) = (self.label_of(below), self.label_of(other));
                         self.split(field, bound, below, other);
                     }
-                },
+                }
                 Node::Hits { first, count, next } => {
                     tree.listed(first, count).iter().for_each(|rule| self.count(*rule));
                     let next = self.label_of(next);
                     self.a.jump(next);
                 }
                 Node::End { rule } => self.end(rule),
-                // A tree with such a node does not `fit`.
+                // The goal of such a node is the lane.
                 Node::Ask { .. } | Node::Install { .. } | Node::List { .. } => self.a.jump(self.exits[0]),
             }
         }
@@ -170,15 +238,6 @@ impl Writer<'_> {
         self.a.store(Width::Eight, COUNTERS, at + 16, NOW);
     }
 
-    /// What each packet has in a field.
-    const fn known(&self, field: Field) -> Option<u128> {
-        match (field, self.direction) {
-            (Field::Direction | Field::Transmit, Direction::In) | (Field::Later, _) => Some(0),
-            (Field::Direction, Direction::Out) => Some(1),
-            _ => None,
-        }
-    }
-
     fn split(&mut self, field: Field, bound: u128, below: Label, other: Label) {
         let at = match field {
             Field::Flags(set, clear) => return self.flags(set | clear, When::Equal, set, below, other),
@@ -187,7 +246,7 @@ impl Writer<'_> {
             Field::Destination => return self.address(notes::DESTINATION, bound, below, other),
             Field::SourceIsOurs6 => return self.own6(notes::SOURCE_IS_OURS, notes::SOURCE, below, other),
             Field::DestinationIsOurs6 => return self.own6(notes::DESTINATION_IS_OURS, notes::DESTINATION, below, other),
-            // Such a question is `known`, or its tree does not `fit`.
+            // The answer is known, or the packet the lane's.
             Field::Direction | Field::Later | Field::Table(..) => return self.a.jump(self.exits[0]),
             Field::Family => notes::FAMILY,
             Field::Receive => notes::RECEIVE,

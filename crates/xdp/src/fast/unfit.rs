@@ -11,15 +11,15 @@ use std::fmt;
 pub enum Unfit {
     /// It has no tree.
     NoTree,
-    /// Its tree ends with lists, for this reason.
+    /// Its tree is lists, for this reason.
     Lists(String),
-    /// A rule writes lines.
+    /// All packets need a lane, because a rule writes lines.
     Logs(u16),
-    /// A rule asks for states or makes them.
+    /// All do, because a rule asks for states or makes them.
     States(u16),
-    /// A rule asks a table.
+    /// All do, because of tables that are not small.
     Tables,
-    /// A rule tells senders.
+    /// All do, because a rule tells senders.
     Rejects(u16),
     /// There are more rules than programs count for.
     Rules(usize),
@@ -37,10 +37,12 @@ impl fmt::Display for Unfit {
         match self {
             Self::NoTree => f.write_str("they were not compiled into a tree"),
             Self::Lists(report) => f.write_str(report),
-            Self::Logs(rule) => write!(f, "rule {rule} has lines written, which a lane does"),
-            Self::States(rule) => write!(f, "rule {rule} has to do with states of flows, which a lane keeps"),
-            Self::Tables => f.write_str("a rule asks a table, which a lane has"),
-            Self::Rejects(rule) => write!(f, "rule {rule} tells senders, which a lane does"),
+            Self::Logs(rule) => write!(f, "all packets need them; rule {rule} has lines written, which a lane does"),
+            Self::States(rule) => {
+                write!(f, "all packets need them; rule {rule} has to do with states of flows, which a lane keeps")
+            }
+            Self::Tables => f.write_str("all packets need them; a rule asks a large table, which a lane has"),
+            Self::Rejects(rule) => write!(f, "all packets need them; rule {rule} tells senders, which a lane does"),
             Self::Rules(rules) => write!(f, "there are {rules} rules, and a program counts for {PLACES_MAX}"),
             Self::Own(addresses) => write!(f, "there are {addresses} addresses of our own, and a program compares {OWN_MAX}"),
             Self::Instructions(count) => {

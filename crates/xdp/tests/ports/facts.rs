@@ -2,7 +2,7 @@
 
 use crate::ends::{Kind, nodes};
 use crate::node::{Node, memory};
-use crate::wire::{NEAR_MAC, OURS, OURS_V6, datagram, far, on_network, run, wire};
+use crate::wire::{FAR, KERNEL, NEAR_MAC, OURS, OURS_V6, arp, datagram, far, ipv6, on_network, run, solicitation, udp, wire};
 use corelane_os::testing::skip;
 use corelane_seam::{Checksum, Port, VlanTag};
 use corelane_select::bpf::assembly::{Alu, Assembler, Register, When, Width};
@@ -68,6 +68,68 @@ fn packets_of_a_vlan_are_the_kernels() {
             assert_eq!(frames.iter().map(|frame| frame.to_vec()).collect::<Vec<_>>(), [after], "round {round}");
             assert!(frames[0].facts.hash.is_none(), "veth's hash is of use to nobody");
         }
+        near.close();
+        far.close();
+    });
+}
+
+/// A frame with such a tag in its bytes.
+fn tagged(frame: &[u8], control: u16) -> Vec<u8> {
+    [&frame[..12], &[0x81, 0], &control.to_be_bytes(), &frame[12..]].concat()
+}
+
+fn bytes_of(frames: &[corelane_seam::Frame]) -> Vec<Vec<u8>> {
+    frames.iter().map(|frame| frame.to_vec()).collect()
+}
+
+/// A tag that names no VLAN carries a priority alone (IEEE 802.1Q, 9.6): a packet of ours is ours with it, in its bytes or beside them.
+#[test]
+fn a_tag_that_carries_a_priority_alone_changes_nothing() {
+    const NAME: &str = "facts::a_tag_that_carries_a_priority_alone_changes_nothing";
+    on_network(NAME, || {
+        wire(1);
+        let (memory, mut far) = (memory(), far());
+        let queue = afxdp::open("near", &Ours::Addresses(vec![OURS.into(), OURS_V6.into()]), 1).unwrap().remove(0);
+        let tells_tags = queue.tells_tags();
+        let mut near = Node::new(queue.port(memory.clone(), 128).unwrap(), memory);
+        let v4 = datagram(OURS, 7, b"of IPv4");
+        for word in [v4.clone(), arp(OURS), ipv6(OURS_V6, 17, &udp((7, 7), b"of IPv6")), solicitation(OURS_V6)] {
+            let priority = tagged(&word, 0xe000);
+            far.send(&[tagged(&word, 0xe005), tagged(&priority, 0xe005), priority.clone(), word.clone()]).unwrap();
+            assert_eq!(bytes_of(&near.frames(2)), [priority, word]);
+        }
+        // What is said to all of the link comes by the kernel, who takes the tag out.
+        let mut word = arp(FAR);
+        word[28..32].copy_from_slice(&FAR.octets());
+        far.send(&[tagged(&word, 5), tagged(&word, 0xe000)]).unwrap();
+        assert_eq!(bytes_of(&near.frames(1)), [word]);
+        if !tells_tags {
+            return skip(NAME, "this kernel or veth tells no program of tags (Linux 6.8)");
+        }
+        for control in [0, 0xe000] {
+            let tagging = tag_what_leaves("far", control);
+            far.send(std::slice::from_ref(&v4)).unwrap();
+            drop(tagging);
+            far.send(&[arp(OURS)]).unwrap();
+            assert_eq!(bytes_of(&near.frames(2)), [v4.clone(), arp(OURS)]);
+        }
+        near.close();
+        far.close();
+    });
+}
+
+/// Of ports of the kernel's addresses the same holds.
+#[test]
+fn a_datagram_to_a_port_of_ours_may_have_a_priority() {
+    on_network("facts::a_datagram_to_a_port_of_ours_may_have_a_priority", || {
+        wire(1);
+        let (memory, mut far) = (memory(), far());
+        let ports = Ours::Ports(vec![(KERNEL, 7).into()]);
+        let mut near = Node::new(afxdp::open("near", &ports, 1).unwrap().remove(0).port(memory.clone(), 128).unwrap(), memory);
+        let word = datagram(KERNEL, 7, b"at a port");
+        let priority = tagged(&word, 0xe000);
+        far.send(&[tagged(&word, 5), tagged(&datagram(KERNEL, 8, b"elsewhere"), 0xe000), priority.clone()]).unwrap();
+        assert_eq!(bytes_of(&near.frames(1)), [priority]);
         near.close();
         far.close();
     });
@@ -183,6 +245,36 @@ fn a_train_of_datagrams_is_counted_as_too_long() {
         let losses = port.lost();
         assert_eq!((losses.too_long, losses.ring_full, losses.send_lost), (1, 0, 0));
     });
+}
+
+/// What the other end of the wire does not take, because it is too long there, is lost, and counted as such; what follows is not.
+#[test]
+fn what_the_interface_drops_when_it_is_sent_is_counted() {
+    for is_xdp in [true, false] {
+        on_network("facts::what_the_interface_drops_when_it_is_sent_is_counted", || {
+            wire(1);
+            let (memory, mut far) = (memory(), far());
+            let mut port: Box<dyn Port> = match is_xdp {
+                true => Box::new(afxdp::open("near", &Ours::All, 1).unwrap().remove(0).port(memory.clone(), 64).unwrap()),
+                false => Box::new(packet::open("near", 1).unwrap().remove(0).port(memory.clone()).unwrap()),
+            };
+            run(&["link set far mtu 1000"]);
+            let mut send = |packets: &[&[u8]]| {
+                let frame = |bytes: &&[u8]| {
+                    let mut frame = memory.frame().unwrap();
+                    frame.append(bytes);
+                    frame
+                };
+                port.send(1, &mut packets.iter().map(frame).collect()).unwrap();
+                port.lost().send_lost
+            };
+            let (long, short) = (datagram(FAR, 7, &[1; 1200]), datagram(FAR, 7, b"fits"));
+            assert_eq!(send(&[&short]), 0);
+            assert_eq!((send(&[&long, &short]), send(&[&long]), send(&[&short])), (1, 2, 2), "AF_XDP: {is_xdp}");
+            assert_eq!(bytes_of(&ends_with(&mut far, b"fits", 3)), [short.clone(), short.clone(), short]);
+            far.close();
+        });
+    }
 }
 
 /// Groups of stations that interfaces of this thread's network are to hear, as numbers.

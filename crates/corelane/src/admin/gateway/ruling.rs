@@ -10,14 +10,15 @@
 use super::lanes::{Beside, Counted, InForce, Lanes, Passed, Seen};
 use super::routes::{self, Change, Routes, at_line};
 use super::words::{
-    Changed, InterfaceRow, KeyRow, Losses, ROWS_MAX, Request, RouteRow, RuleRow, SHOWN_MAX, Sets, Shown, TableRow, Totals, Way,
-    json, page,
+    Changed, InterfaceRow, KeyRow, Losses, ROWS_MAX, Request, RouteRow, RuleRow, SHOWN_MAX, Sets, Shown, ShownTable, TableRow,
+    Totals, Way, json, page,
 };
 use crate::admin::control_client::GATEWAY;
 use corelane_machine::routes::{self as followed, RouteEvent};
 use corelane_rules::language::{Command, Rule, command, import, packet};
-use corelane_rules::{Count, Error, Execution, Outcome, Records, RuleId, RuleSet, Rules};
+use corelane_rules::{Count, Error, Execution, Outcome, Records, RuleId, RuleSet, Rules, Table};
 use corelane_stack::{Policy, Route, RouteChange, WAYS_MAX};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +27,9 @@ mod tests;
 
 /// Bytes of the lines that an answer has of rules that were added.
 const LINES_BYTES: usize = 64 << 10;
+
+/// Keys of a table at the most that is compared with what it was.
+const COMPARED_KEYS_MAX: usize = 10_000;
 
 /// What a gateway's lanes have, as they were told it last. Requests are carried out one after the other.
 pub(crate) struct Ruling {
@@ -41,6 +45,8 @@ struct Ruled {
     before: Option<Arc<RuleSet>>,
     /// How often the rules were changed.
     version: u64,
+    /// The version at which each table changed last.
+    tables: BTreeMap<String, u64>,
     interfaces: Vec<String>,
     routes: Routes,
     /// Those that follow a table of the kernel's.
@@ -64,7 +70,8 @@ impl Ruling {
         let set = Arc::new(rules.compile(execution));
         let routes = Routes::of(routes);
         let (followed, beside) = (Routes::default(), None);
-        let ruled = Ruled { rules, execution, set, before: None, version: 1, interfaces, routes, followed, beside };
+        let tables = BTreeMap::new();
+        let ruled = Ruled { rules, execution, set, before: None, version: 1, tables, interfaces, routes, followed, beside };
         Ok(Self { ruled: Mutex::new(ruled) })
     }
 
@@ -114,9 +121,10 @@ impl Ruling {
             row.packets += count.packets;
             row.bytes += count.bytes;
         });
-        let (mut interfaces, totals) = self.ruled.try_lock().ok()?.with_names(totals);
+        let ruled = self.ruled.try_lock().ok()?;
+        let (mut interfaces, totals) = ruled.with_names(totals);
         interfaces.truncate(SHOWN_MAX);
-        Some(Shown { interfaces, rules, totals })
+        Some(Shown { interfaces, rules, tables: ruled.shown_tables(), routes_version: ruled.routes_version(), totals })
     }
 
     fn lock(&self) -> MutexGuard<'_, Ruled> {
@@ -150,8 +158,7 @@ impl Ruled {
             Request::Routes { within, from } => {
                 let within = within.as_deref().map(routes::prefix).transpose()?;
                 let followed = self.followed.within(within, &self.interfaces).map(|row| RouteRow { is_followed: true, ..row });
-                let version = self.routes.version() + self.followed.version();
-                page(version, from, self.routes.within(within, &self.interfaces).chain(followed).skip(from))
+                page(self.routes_version(), from, self.routes.within(within, &self.interfaces).chain(followed).skip(from))
             }
             Request::Way { to } => self.way(to, lanes),
             Request::Trace { packet, from } => self.trace(&packet, from, lanes),
@@ -209,8 +216,7 @@ impl Ruled {
         orders.extend((!reset.is_empty()).then(|| Policy::ResetLog(reset.into())));
         let in_force = self.tell(&orders, other.as_ref().map(|(_, set)| set), lanes)?;
         if let Some((rules, set)) = other {
-            (self.rules, self.before) = (rules, Some(std::mem::replace(&mut self.set, set)));
-            self.version += 1;
+            self.succeed(rules, set);
         }
         self.beside.iter_mut().filter(|_| !zero.is_empty()).for_each(|beside| beside.zero(zero));
         Ok(in_force)
@@ -243,10 +249,35 @@ impl Ruled {
         let changes = Routes::beside(changes, &self.followed);
         orders.extend((!changes.is_empty()).then(|| Policy::Routes(changes.into())));
         let in_force = self.tell(&orders, Some(&set), lanes)?;
-        (self.rules, self.before) = (rules, Some(std::mem::replace(&mut self.set, set)));
+        self.succeed(rules, set);
         self.routes.succeed(routes);
-        self.version += 1;
         Ok(in_force)
+    }
+
+    /// Others take the place of the rules, with their tables.
+    fn succeed(&mut self, rules: Rules, set: Arc<RuleSet>) {
+        self.version += 1;
+        let before: BTreeMap<&str, &Table> = self.rules.tables().collect();
+        let versions = rules.tables().map(|(name, table)| {
+            let is_same = before.get(name).is_some_and(|before| is_same(before, table));
+            let known = self.tables.get(name).copied().unwrap_or_default();
+            (name.to_owned(), if is_same { known } else { self.version })
+        });
+        self.tables = versions.collect();
+        (self.rules, self.before) = (rules, Some(std::mem::replace(&mut self.set, set)));
+    }
+
+    fn shown_tables(&self) -> Vec<ShownTable> {
+        let shown = |(name, table): (&str, &Table)| ShownTable {
+            name: name.to_owned(),
+            keys: table.len(),
+            version: self.tables.get(name).copied().unwrap_or_default(),
+        };
+        self.rules.tables().map(shown).collect()
+    }
+
+    fn routes_version(&self) -> u64 {
+        self.routes.version() + self.followed.version()
     }
 
     /// Rules from the one with that place among those that are meant, with their counts.
@@ -449,6 +480,12 @@ impl Ruled {
         };
         (rows, totals)
     }
+}
+
+/// A table is copied when it changes. One that was read again may be what it was; large ones are not compared.
+fn is_same(before: &Table, now: &Table) -> bool {
+    let is_short = now.len() <= COMPARED_KEYS_MAX && now.len() == before.len();
+    std::ptr::eq(before, now) || is_short && before.entries().eq(now.entries())
 }
 
 /// A rule with its counts; `off` has a bit for each set that is switched off.

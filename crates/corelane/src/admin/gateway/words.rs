@@ -341,8 +341,24 @@ pub struct Shown {
     pub interfaces: Vec<InterfaceRow>,
     /// The first rules.
     pub rules: Vec<RuleRow>,
+    /// Tables, by their names.
+    pub tables: Vec<ShownTable>,
+    /// Another number after each change of routes.
+    pub routes_version: u64,
     /// What there is.
     pub totals: Totals,
+}
+
+/// A table as it is shown to those who watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShownTable {
+    /// Its name.
+    pub name: String,
+    /// How many keys it has.
+    pub keys: usize,
+    /// Another number after each change of its keys or their values.
+    pub version: u64,
 }
 
 /// Interfaces, and rules, that are shown so at the most.

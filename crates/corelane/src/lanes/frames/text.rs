@@ -6,8 +6,12 @@ use crate::error::Error;
 use corelane_isr::polling;
 use corelane_stack::{InterfaceSettings, Network, NoTags, ReversePath, Route, Tags, Tunnel, check_own};
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+/// How many fragments of one datagram may wait: more than a quarter of all that may ([`corelane_isr::reassembly::Limits::for_lane`]) is nobody's.
+const FRAGMENTS: RangeInclusive<usize> = 2..=512;
 
 /// An interface whose frames lanes have, and the addresses that are theirs and no longer the kernel's.
 ///
@@ -17,6 +21,7 @@ use std::str::FromStr;
 /// processes take packets at that Unix socket. `poll` has each lane take its packets in by itself (AF_XDP, Linux 6.13), so
 /// that under a flood nothing takes its CPU from it; where packets come in numbers, one that comes just after a lane has found none waits up to 0.5
 /// milliseconds.
+/// `fragments=N` has so many fragments of one datagram wait at the most, 2 to 512; else as many as the longest needs.
 /// `frames=N` gives each lane so many frames of 2 KiB, 256 to 65,536; else it has 4,096, or with AF_XDP as many as may be locked.
 ///
 /// `vlan=10` (802.1Q), or `vlan=100.10` (802.1ad outside), makes addresses behind it those of that VLAN of the interface, up to the next `vlan=`. `forward` has packets
@@ -34,6 +39,8 @@ pub struct PacketPort {
     /// Kinds of tunnels, and the networks of those who may send in one.
     tunnels: Vec<(Tunnel, IpAddr, u8)>,
     channels: Option<PathBuf>,
+    /// Fragments of one datagram that may wait.
+    fragments: Option<usize>,
     /// What is set of polling, in its order.
     knobs: Vec<polling::Change>,
 }
@@ -72,6 +79,11 @@ impl PacketPort {
     /// Where other processes may take packets.
     pub(crate) fn channels(&self) -> Option<&Path> {
         self.channels.as_deref()
+    }
+
+    /// Fragments of one datagram that may wait, if that is said.
+    pub(crate) fn fragments(&self) -> Option<usize> {
+        self.fragments
     }
 
     /// What is set of polling.
@@ -114,6 +126,9 @@ impl PacketPort {
             Some(("frames", number)) => {
                 self.port.frames = Some(frames_of(number).ok_or(wrong("no number of frames from 256 to 65536"))?)
             }
+            Some(("fragments", number)) => {
+                self.fragments = Some(fragments_of(number).ok_or(wrong("no number of fragments from 2 to 512"))?)
+            }
             None if part == "poll" && !self.port.is_tap => self.port.polls = true,
             None if part == "poll" => return Err(wrong("a tap is not polled")),
             Some(_) if self.port.polls => {
@@ -125,7 +140,7 @@ impl PacketPort {
             }
             _ => {
                 return Err(wrong(&format!(
-                    "{part:?} is neither ip= nor vlan= nor forward nor via= nor tunnel= nor channels= nor frames= nor poll"
+                    "{part:?} is neither ip= nor vlan= nor forward nor via= nor tunnel= nor channels= nor fragments= nor frames= nor poll"
                 )));
             }
         }
@@ -140,7 +155,7 @@ impl FromStr for PacketPort {
         let wrong = |what: &str| Error::Setting {
             name: "packet",
             why: format!(
-                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, or tap:NAME for a tap, and behind it ,ip=.. for each further address, ,vlan=N (or N.N) in front of those of a VLAN, ,forward, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (an address or a network), ,channels=PATH, ,frames=N, and ,poll"
+                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, or tap:NAME for a tap, and behind it ,ip=.. for each further address, ,vlan=N (or N.N) in front of those of a VLAN, ,forward, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (an address or a network), ,channels=PATH, ,fragments=N, ,frames=N, and ,poll"
             ),
         };
         let mut parts = text.split(',');
@@ -152,6 +167,7 @@ impl FromStr for PacketPort {
             routers: Vec::new(),
             tunnels: Vec::new(),
             channels: None,
+            fragments: None,
             knobs: Vec::new(),
         };
         parts.try_for_each(|part| port.take(part, &wrong))?;
@@ -198,6 +214,10 @@ fn tunnel_of(text: &str) -> Result<(Tunnel, IpAddr, u8), &'static str> {
 
 fn frames_of(text: &str) -> Option<usize> {
     text.parse().ok().filter(|frames| (FRAMES_LEAST..=FRAMES_MOST).contains(frames))
+}
+
+fn fragments_of(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|fragments| FRAGMENTS.contains(fragments))
 }
 
 #[cfg(test)]
@@ -258,6 +278,8 @@ mod tests {
     fn frames_are_as_many_as_are_asked_for() {
         let asked = |text: &str| text.parse::<PacketPort>().unwrap().port.frames;
         assert_eq!((asked("eth1,ip=10.0.0.2/24,frames=512"), asked("eth1,ip=10.0.0.2/24")), (Some(512), None));
+        let fragments = |text: &str| text.parse::<PacketPort>().unwrap().fragments;
+        assert_eq!((fragments("eth1,ip=10.0.0.2/24,fragments=16"), fragments("eth1,ip=10.0.0.2/24")), (Some(16), None));
     }
 
     #[test]
@@ -284,10 +306,12 @@ mod tests {
             ("eth1,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=10.0.0.2/16", "ip=10.0.0.2 stands there twice"),
             (
                 "eth1,mtu=9000",
-                "\"mtu=9000\" is neither ip= nor vlan= nor forward nor via= nor tunnel= nor channels= nor frames= nor poll",
+                "\"mtu=9000\" is neither ip= nor vlan= nor forward nor via= nor tunnel= nor channels= nor fragments= nor frames= nor poll",
             ),
             ("eth1,ip=10.0.0.2/24,frames=255", "no number of frames from 256 to 65536"),
             ("eth1,ip=10.0.0.2/24,frames=65537", "no number of frames from 256 to 65536"),
+            ("eth1,ip=10.0.0.2/24,fragments=1", "no number of fragments from 2 to 512"),
+            ("eth1,ip=10.0.0.2/24,fragments=513", "no number of fragments from 2 to 512"),
             ("tap:tap0,ip=10.0.0.2/24,poll", "a tap is not polled"),
             ("eth1,ip=10.0.0.2/24,tunnel=ssh@10.0.0.1", "no kind of tunnel"),
             ("eth1,ip=10.0.0.2/24,tunnel=gre", "for the peers that it names"),

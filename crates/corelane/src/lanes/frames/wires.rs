@@ -86,6 +86,9 @@ impl Wires {
         if self.packets.iter().filter_map(PacketPort::channels).count() > 1 {
             return Err(refused("packet", "channels= stands there twice: packets of all ports are offered at one"));
         }
+        if self.packets.iter().filter_map(PacketPort::fragments).count() > 1 {
+            return Err(refused("packet", "fragments= stands there twice: fragments of all ports wait within one bound"));
+        }
         self.polling(0).map(drop)
     }
 
@@ -129,6 +132,7 @@ impl Wires {
         let mut settings = Settings::new(hasher.clone(), table.clone(), lane, secret);
         settings.interfaces = numbered(self.ports());
         settings.routes = self.routes();
+        settings.fragments_each = self.packets.iter().find_map(PacketPort::fragments);
         settings.nat = self.gateways.first().and_then(|gateway| gateway.nat.clone());
         self.packets
             .iter()

@@ -1,7 +1,7 @@
 //! The tuner, on the simulated gateway and on made-up measurements.
 
 use super::card::run;
-use corelane_isr::polling::card::{Card, Machine, PUBLISHED};
+use corelane_isr::polling::card::{Card, Machine, PUBLISHED, RULES_FLAT, RULES_SKIPTO, RULES_TREE};
 use corelane_isr::polling::tune::{Bears, Dimension, End, Limits, Seen, Settings, Step, Tuner, Way, Why, original};
 use corelane_isr::polling::{Knob, Knobs};
 use corelane_seam::Random;
@@ -14,11 +14,24 @@ fn noisy(seen: Seen, random: &mut Random) -> Seen {
     Seen { goodput: off(seen.goodput), ..seen }
 }
 
+/// How many rules a frame visits, by how they are written.
+const RULES: &str = "rules";
+
 /// Tunes the gateway from what it was at first. Returns where it ends.
 fn tuned(limits: Limits, seed: u64) -> (u32, Knobs, Tuner) {
+    let (hz, knobs, _, tuner) = tuned_with(limits, seed, None);
+    (hz, knobs, tuner)
+}
+
+/// The same, with more that may be tuned behind ticks and share: returns the rules that it ends with, too.
+fn tuned_with(limits: Limits, seed: u64, more: Option<Dimension>) -> (u32, Knobs, u32, Tuner) {
     let (first, random) = (PUBLISHED[0], &mut Random::new(seed));
     let mut card = Card::new(Machine::GATEWAY, first.hz, first.knobs, seed).unwrap();
-    let mut tuner = Tuner::new(limits, original::dimensions(first.hz, &first.knobs));
+    let mut dimensions = original::dimensions(first.hz, &first.knobs);
+    // What limits the gateway stands before it, what bounds its bursts behind.
+    dimensions.splice(2..2, more);
+    let mut tuner = Tuner::new(limits, dimensions);
+    let rules = |settings: &Settings| settings.get(RULES).unwrap_or(first.rules);
     card.second();
     loop {
         match tuner.seen(noisy(card.second().seen(), random)) {
@@ -26,10 +39,11 @@ fn tuned(limits: Limits, seed: u64) -> (u32, Knobs, Tuner) {
                 let (hz, knobs) = original::knobs(&settings, first.hz, &first.knobs);
                 assert!(limits.user_share.is_none_or(|least| knobs.user_frac >= least), "{settings}");
                 card.set(hz, knobs).unwrap();
+                card.set_rules(rules(&settings));
             }
             Step::Done { best, .. } => {
                 let (hz, knobs) = original::knobs(&best, first.hz, &first.knobs);
-                return (hz, knobs, tuner);
+                return (hz, knobs, rules(&best), tuner);
             }
         }
     }
@@ -47,6 +61,24 @@ fn x_17_the_tuner_finds_the_published_settings_or_as_good_ones_unaided() {
         // What is no further from the best than a measurement is off may pass for it.
         assert!(tuner.measurements() <= 60 && found > bar * 0.95, "{seed}: {hz} {knobs:?} {found}, {bar}");
         found_again += u32::from((hz, knobs.user_frac) == (2500, 30) && found > bar * 0.995);
+    }
+    assert!(found_again >= 10, "{found_again} of 12");
+}
+
+/// With the rules among what may be tried, it ends where the published way ends: rules as a tree, and as much carried.
+#[test]
+fn x_17_the_tuner_goes_the_published_way_to_its_last_step() {
+    let last = PUBLISHED[PUBLISHED.len() - 1];
+    let bar = run(Machine { rules: last.rules, ..Machine::GATEWAY }, last.hz, last.knobs).mbytes;
+    let values = vec![RULES_FLAT, RULES_SKIPTO, RULES_TREE];
+    let way = Dimension { name: RULES, values, start: RULES_FLAT, first: Way::Down, bears: Bears::Nothing };
+    let mut found_again = 0;
+    for seed in 0..12 {
+        let (hz, knobs, rules, tuner) = tuned_with(LIMITS, seed, Some(way.clone()));
+        let found = run(Machine { rules, ..Machine::GATEWAY }, hz, knobs).mbytes;
+        println!("{}\n", tuner.lines().join("\n"));
+        assert!(tuner.measurements() <= 60 && found > bar * 0.95, "{seed}: {hz} {knobs:?} {rules} rules: {found}, {bar}");
+        found_again += u32::from(rules == RULES_TREE);
     }
     assert!(found_again >= 10, "{found_again} of 12");
 }

@@ -37,7 +37,7 @@ fn a_packet_leaves_as_a_router_sends_it() {
     let program = program(&fast, &all_pass(), &[], false).unwrap();
     let mut seen = std::collections::BTreeMap::new();
     for _ in 0..2_000 {
-        let (facts, frame) = packet(&mut random);
+        let (facts, frame) = packet(&mut random, false);
         let pair: (IpAddr, IpAddr) = (facts.source.into(), facts.destination.into());
         if pair.0 == pair.1 {
             assert_eq!(program.answer(&frame), Ok(LANE), "land");

@@ -1,6 +1,6 @@
 //! Sets of rules that follow each other, and those that stay with lanes.
 
-use super::drawn::{head, seal};
+use super::drawn::{apply, head, large_table, seal};
 use super::{LANE, SENT, counted, fast, learn, may, program, way};
 use crate::errors::Error;
 use crate::fast::counters::{Counters, PLACES_MAX};
@@ -119,6 +119,17 @@ fn a_set_of_other_rules_takes_the_places_of_all() {
     }
 }
 
+/// A rule with more questions than a tree takes apart.
+fn many_flags() -> String {
+    let all = ["fin", "syn", "rst", "psh", "ack", "urg"];
+    let pairs = all.iter().enumerate().flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (one, other)));
+    let each =
+        pairs.flat_map(|(one, other)| ["", "!"].map(|not| [format!("{one},{not}{other}"), format!("!{one},{not}{other}")]));
+    let singles = all.iter().map(ToString::to_string).chain(all.iter().map(|one| format!("!{one}")));
+    let tests: Vec<String> = each.flatten().chain(singles).map(|flags| format!("tcpflags {flags}")).collect();
+    format!("add 7 count tcp from any to any {{ {} }}", tests.join(" or "))
+}
+
 #[test]
 fn what_needs_a_lane_stays_there_with_words() {
     if !may("what_needs_a_lane_stays_there_with_words") {
@@ -132,14 +143,27 @@ fn what_needs_a_lane_stays_there_with_words() {
         fast.put(&rules.compile(Execution::Tree), &own).map_err(|unfit| unfit.to_string())
     };
     assert_eq!(unfit(&["add count ip from any to me"], 64), Ok(()));
-    for (text, words) in [
-        ("add 7 count log ip from any to any", "rule 7 has lines written"),
-        ("add 7 allow ip from any to any keep-state", "rule 7 has to do with states"),
-        ("add 7 check-state", "rule 7 has to do with states"),
-        ("add 7 count ip from table(t) to any", "a rule asks a table"),
-        ("add 7 reject ip from any to any", "rule 7 tells senders"),
+    let (large, flags) = (large_table("t", 65), many_flags());
+    for (texts, words) in [
+        (&["add 7 count log ip from any to any"][..], "rule 7 has lines written"),
+        (&["add 7 allow ip from any to any keep-state"], "rule 7 has to do with states"),
+        (&["add 7 check-state"], "rule 7 has to do with states"),
+        (&["add 7 count ip from table(t) to any", &large], "a rule asks a large table"),
+        (&["add 7 reject ip from any to any"], "rule 7 tells senders"),
+        (&["add 6 count ip from any to any", &flags], "a rule has more than 64 questions"),
     ] {
-        assert!(unfit(&[text], 0).unwrap_err().contains(words), "{text}");
+        assert!(unfit(texts, 0).unwrap_err().contains(words), "{texts:?}");
+    }
+    // One packet that no such rule decides is enough.
+    for texts in [
+        &["add 7 count log tcp from any to any"][..],
+        &["add 5 allow udp from any to any", "add 7 allow ip from any to any keep-state"],
+        &["add 7 check-state", "add 5 deny udp from any to any"],
+        &["add 7 count ip from table(t) to any dst-port 7", &large],
+        &["add 7 count ip from table(t) to any", &large_table("t", 64)],
+        &["add 7 reject ip from any to any", "add 5 deny ip from any to any out", "add 6 skipto 8 ip from any to any iplen 20"],
+    ] {
+        assert_eq!(unfit(texts, 0), Ok(()), "{texts:?}");
     }
     assert!(unfit(&[], 65).unwrap_err().contains("65 addresses"));
     let many: Vec<String> = (0..1_400).map(|_| "add count ip from any to any".to_owned()).collect();
@@ -148,6 +172,23 @@ fn what_needs_a_lane_stays_there_with_words() {
     let flat = Rules::new(true, Limits::default()).compile(Execution::Flat);
     assert!(fast.put(&flat, &[]).unwrap_err().to_string().contains("not compiled into a tree"));
     assert!(probe().is_ok());
+}
+
+/// Each rule is a question and a count, in both directions.
+#[test]
+fn a_program_has_so_many_instructions_that_its_jumps_reach() {
+    if !may("a_program_has_so_many_instructions_that_its_jumps_reach") {
+        return;
+    }
+    let of = |sources: u16| {
+        let mut rules = Rules::new(true, Limits::default());
+        (0..sources).for_each(|net| apply(&mut rules, &format!("add count ip from 10.{}.{}.0/24 to any", net / 256, net % 256)));
+        program(&fast(), &rules.compile(Execution::Tree), &[], false).map(drop)
+    };
+    assert_eq!(of(700), Ok(()));
+    let many = of(1_300).unwrap_err();
+    assert!(matches!(many, Unfit::Instructions(count) if count > 32_000), "{many}");
+    assert!(many.to_string().contains("instructions, and jumps reach over 32000"), "{many}");
 }
 
 /// A port at the loopback interface, of whose programs the system says this.

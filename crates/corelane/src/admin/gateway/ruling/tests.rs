@@ -227,6 +227,50 @@ fn a_script_is_carried_out_or_only_looked_at() {
     assert_eq!(show(&gateway).len(), 2);
 }
 
+/// Whoever watches tells each change of a table and of routes, also one that leaves as many as there were.
+#[test]
+fn each_change_of_a_table_and_of_routes_has_a_version() {
+    let gateway = gateway(true);
+    let shown = || {
+        let (ruling, lanes) = &gateway;
+        let shown = ruling.shown(|rules| Some((lanes.counts(&rules).unwrap(), lanes.totals().unwrap()))).unwrap();
+        let tables: Vec<_> = shown.tables.iter().map(|table| (table.name.clone(), table.keys, table.version)).collect();
+        (tables, shown.routes_version)
+    };
+    change(&gateway, &["table 1 add 10.0.0.0/8 5", "table l create type iface"]).unwrap();
+    let mut versions = Vec::new();
+    let mut changes = |text: &str| {
+        change(&gateway, &[text]).unwrap();
+        let (tables, _) = shown();
+        assert_eq!((&*tables[0].0, &*tables[1].0), ("1", "l"));
+        versions.push((tables[0].1, tables[0].2, tables[1].2));
+        versions.len()
+    };
+    for text in ["add 100 count ip from any to any", "table 1 add 10.0.0.0/8 6", "table 1 add 11.0.0.0/8", "table l add em0"] {
+        changes(text);
+    }
+    let [of_rule, of_value, of_key, of_other] = versions[..] else { panic!("{versions:?}") };
+    assert!(of_value.0 == 1 && of_value.1 > of_rule.1 && of_value.2 == of_rule.2, "{versions:?}");
+    assert!(of_key.0 == 2 && of_key.1 > of_value.1, "{versions:?}");
+    assert!(of_other.1 == of_key.1 && of_other.2 > of_key.2, "{versions:?}");
+    change_routes(&gateway, &["add 10.1.0.0/16 via 10.0.0.2"]).unwrap();
+    let before = shown().1;
+    change_routes(&gateway, &["add 10.1.0.0/16 via 10.0.0.3", "delete 10.1.0.0/16 via 10.0.0.2"]).unwrap();
+    assert!(shown().1 != before);
+    // What is read again and is the same has not changed.
+    let (before, rules) = (shown().0, || {
+        let mut rules = Rules::new(true, Limits::default());
+        for text in ["table 1 add 10.0.0.0/8 6 11.0.0.0/8", "table l create type iface"] {
+            rules.apply(command(text, 1).unwrap()).unwrap();
+        }
+        rules
+    });
+    gateway.0.replace(rules(), Vec::new(), &gateway.1).unwrap();
+    let after = shown().0;
+    assert_eq!(after[0], before[0]);
+    assert!(after[1].2 > before[1].2, "em0 is gone: {after:?}");
+}
+
 #[test]
 fn sets_and_tables_are_listed() {
     let gateway = gateway(true);

@@ -1,0 +1,240 @@
+//! Lanes that take packets in by themselves: while nothing comes, under a flood, and where rights are missing.
+
+use crate::common::*;
+use crate::packet::{V4, WIRE, can_run, comes_back, echoes, ends, of_lanes};
+use crate::packet_ports::run;
+use crate::polling::polling;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Uid, chown};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+on_each_driver!(
+    a_lane_that_polls_is_not_run_while_nothing_comes,
+    an_interface_that_polls_goes_down_under_load_and_comes_up,
+    lanes_of_one_interface_poll_side_by_side,
+    what_polling_lacks_is_said,
+    x_17_tuning_that_is_stopped_leaves_what_was_set,
+    x_17_what_tuning_found_is_in_force
+);
+
+const POLLING: &str = "va,ip=10.9.0.2/24,ip=fd09::2/64,poll";
+/// For how long a lane that has nothing to do is looked at.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// Clock ticks of the CPU that a process has used (proc(5)), each a hundredth of a second.
+fn ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let behind_name = stat.rsplit_once(')').unwrap().1;
+    behind_name.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// How often threads of a process went to sleep.
+fn sleeps(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let statuses = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok());
+    let of = |status: String| {
+        status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+    };
+    statuses.filter_map(of).sum()
+}
+
+/// A server whose user may nothing once it serves, or as it was started.
+fn idle_server(driver: Driver, test: &str, user: &[&str]) -> Server {
+    let folder = Arc::new(Scratch::new());
+    chown(folder.path(), Some(Uid::from_raw(ORDINARY_USER)), None).unwrap();
+    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let arguments = [&["--driver", driver.name(), "--lanes", "1", "--packet", POLLING, V4], user].concat();
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let server = Server::start_as(Launch { wrapper: &wrapper, program: PROGRAM, arguments: &arguments, run: folder });
+    assert!(comes_back(server.pid(), "10.9.0.1:0", PATIENCE), "{test}: {}", server.words());
+    server
+}
+
+fn a_lane_that_polls_is_not_run_while_nothing_comes(driver: Driver) {
+    let test = "polling_load::a_lane_that_polls_is_not_run_while_nothing_comes";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    // Also one that may not tell the kernel any more that it receives again.
+    for user in [&[][..], &["--user", "nobody:nogroup"]] {
+        let server = idle_server(driver, test, user);
+        let pid = server.pid();
+        // What the kernel says of itself at a new wire ends soon.
+        until("the lane rests", || {
+            let before = sleeps(pid);
+            // reason: nothing is to happen meanwhile.
+            thread::sleep(IDLE / 4);
+            sleeps(pid) - before < 40
+        });
+        let before = ticks(pid);
+        // reason: nothing is to happen meanwhile.
+        thread::sleep(IDLE);
+        assert!(ticks(pid) - before <= 1, "{user:?}: {} ticks in {IDLE:?}", ticks(pid) - before);
+        assert!(comes_back(pid, "10.9.0.1:0", PATIENCE), "{user:?}: and is there at once");
+        ends(server);
+    }
+}
+
+/// Datagrams without end from the far end, of many flows, while the body runs.
+fn flooded<T>(pid: u32, body: impl FnOnce() -> T) -> T {
+    let is_done = AtomicBool::new(false);
+    let flood = || {
+        in_network_of(pid, || {
+            let sockets: Vec<UdpSocket> = (0..32).map(|_| UdpSocket::bind("10.9.0.1:0").unwrap()).collect();
+            while !is_done.load(Ordering::Relaxed) {
+                // An interface that is down takes none.
+                sockets.iter().for_each(|socket| drop(socket.send_to(&[7; 64], "10.9.0.2:60007")));
+            }
+        });
+    };
+    thread::scope(|scope| {
+        scope.spawn(flood);
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        is_done.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn an_interface_that_polls_goes_down_under_load_and_comes_up(driver: Driver) {
+    let test = "polling_load::an_interface_that_polls_goes_down_under_load_and_comes_up";
+    let Some(server) = echoes(driver, test, "", POLLING) else { return };
+    flooded(server.pid(), || {
+        for round in 1..=3 {
+            let before = of_lanes(&server, "frames_in")[0];
+            until("frames come", || of_lanes(&server, "frames_in")[0] > before + 1000);
+            run(&server, "ip link set va down");
+            until("it is said", || server.words().matches("interface va is down").count() == round);
+            run(&server, "ip link set va up");
+            until("it is said", || server.words().matches("interface va is up again").count() == round);
+            // A knob is changed while packets come.
+            let user_frac = 20 * round as u64;
+            let shown = polling(&server, &["--set", &format!("user_frac={user_frac}")]).unwrap();
+            assert_eq!(shown["settings"]["user_frac"].as_u64(), Some(user_frac));
+        }
+    });
+    // The neighbour is asked for anew.
+    until("it is reached", || comes_back(server.pid(), "10.9.0.1:0", Duration::from_millis(100)));
+    ends(server);
+}
+
+fn lanes_of_one_interface_poll_side_by_side(driver: Driver) {
+    let test = "polling_load::lanes_of_one_interface_poll_side_by_side";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let wire = WIRE.replace(
+        "va type veth peer name vb",
+        "va numrxqueues 2 numtxqueues 2 type veth peer name vb numrxqueues 2 numtxqueues 2",
+    );
+    let script = format!("{wire} && exec \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let port = format!("{POLLING},user_frac=30");
+    let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "2", "--packet", &port, V4]) else { return };
+    flooded(server.pid(), || {
+        let before = of_lanes(&server, "udp_delivered");
+        until("both lanes have flows of theirs", || {
+            of_lanes(&server, "udp_delivered").iter().zip(&before).all(|(now, before)| *now > before + 1000)
+        });
+        let network = |shown: &Value| [0, 1].map(|lane| shown["lanes"][lane]["network_percent"].as_f64().unwrap());
+        until("both lanes give packets time", || network(&polling(&server, &[]).unwrap()).iter().all(|share| *share > 1.0));
+        // A change under the flood is in force on both.
+        polling(&server, &["--set", "user_frac=60"]).unwrap();
+        assert_eq!(of_lanes(&server, "polling_user_frac"), [60, 60]);
+        let shown = polling(&server, &[]).unwrap();
+        assert!(network(&shown).iter().all(|share| (0.0..=100.0).contains(share)), "{shown}");
+        let told = told_of_each_lane(&server);
+        assert!(told.contains("user_frac 60") && told.contains(" 1:"), "each lane has its shares: {told}");
+    });
+    ends(server);
+}
+
+/// The line that `stat` prints of lanes that poll, once it knows their shares.
+fn told_of_each_lane(server: &Server) -> String {
+    let mut command = Command::new(PROGRAM);
+    command.args(["stat", "--every", "200ms"]).env("CORELANE_RUN_DIR", server.run.path());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told = lines.by_ref().take(500).find(|line| line.contains("network/user of lane 0:"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    told.expect("it is told within five hundred lines")
+}
+
+fn what_polling_lacks_is_said(driver: Driver) {
+    let test = "polling_load::what_polling_lacks_is_said";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let under = |rights: &str| format!("{WIRE} && exec setpriv --bounding-set={rights} \"$0\" \"$@\"");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", &under("-sys_nice"), PROGRAM, "serve", "--driver", driver.name(), "--lanes", "1"]);
+    let refused = output(command.args(["--packet", &format!("{POLLING},other_programs=1"), V4]));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("putting a lane before other programs"), "{said}");
+    assert!(said.contains("CAP_SYS_NICE"), "{said}");
+    // Without polling lanes serve all the same.
+    let script = under("-net_admin");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "1", "--packet", POLLING, V4]) else { return };
+    let note = server.notes.iter().find(|note| note.contains("lanes do not poll"));
+    assert!(note.is_some_and(|note| note.contains("CAP_NET_ADMIN")), "{:?}", server.notes);
+    assert!(comes_back(server.pid(), "10.9.0.1:0", PATIENCE));
+    ends(server);
+}
+
+/// Tuning, with what it prints.
+fn tuning(server: &Server, least: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(["polling", &format!("--tune={least}")]).env("CORELANE_RUN_DIR", server.run.path());
+    command
+}
+
+fn user_frac(server: &Server) -> u64 {
+    of_lanes(server, "polling_user_frac")[0]
+}
+
+fn x_17_tuning_that_is_stopped_leaves_what_was_set(driver: Driver) {
+    let test = "polling_load::x_17_tuning_that_is_stopped_leaves_what_was_set";
+    let Some(server) = echoes(driver, test, "", &format!("{POLLING},user_frac=30,each_burst=48")) else { return };
+    let before = polling(&server, &[]).unwrap()["settings"].clone();
+    flooded(server.pid(), || {
+        let mut child = tuning(&server, "50").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        // What keeps less for services than was asked for is left at once.
+        until("it tries something", || user_frac(&server) >= 50);
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+        assert!(!child.wait().unwrap().success());
+        let said: Vec<String> = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap).collect();
+        assert!(said.iter().any(|line| line.contains("what was set before is set again")), "{said:?}");
+    });
+    assert_eq!(polling(&server, &[]).unwrap()["settings"], before);
+    ends(server);
+}
+
+fn x_17_what_tuning_found_is_in_force(driver: Driver) {
+    let test = "polling_load::x_17_what_tuning_found_is_in_force";
+    // It takes most of a minute, and asks lanes alike whatever they ask.
+    if driver != Driver::Epoll {
+        return;
+    }
+    let Some(server) = echoes(driver, test, "", &format!("{POLLING},user_frac=30")) else { return };
+    let said = flooded(server.pid(), || {
+        let done = output(&mut tuning(&server, "50"));
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    });
+    let tried = said.lines().take_while(|line| !line.is_empty()).filter(|line| line.contains("user_frac")).count();
+    let best = said.lines().rev().find(|line| line.contains("user_frac ") && line.contains(": ")).unwrap_or_default();
+    let user: Option<u64> =
+        best.split_once("user_frac ").and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+    assert!(tried >= 2 && user.is_some_and(|user| user >= 50), "{said}");
+    assert_eq!(Some(user_frac(&server)), user, "the best is in force: {said}");
+    ends(server);
+}
