@@ -89,13 +89,14 @@ const QUEUES: [&str; 2] = ["numrxqueues 2 numtxqueues 2", "numrxqueues 1 numtxqu
 fn flows_of_two_lanes_keep_their_order_and_are_counted_once(driver: Driver) {
     let test = "gateway_lanes::flows_of_two_lanes_keep_their_order_and_are_counted_once";
     // The driver does not see how packets come.
-    let most = if driver == Driver::Epoll { 3 } else { 1 };
-    for (number, (way, far)) in
-        [(WAYS[0], QUEUES[0]), (WAYS[0], QUEUES[1]), (WAYS[1], QUEUES[0])].into_iter().take(most).enumerate()
-    {
+    let most = if driver == Driver::Epoll { 4 } else { 1 };
+    let [two, one] = QUEUES;
+    // Packet sockets need no queue for each lane.
+    let ways = [(WAYS[0], [two, two]), (WAYS[0], [two, one]), (WAYS[1], [two, two]), (WAYS[1], [one, one])];
+    for (number, (way, queues)) in ways.into_iter().take(most).enumerate() {
         let folder = Scratch::new();
-        let Some(server) = start_two(driver, test, &folder, way, far, "") else { return };
-        assert_eq!(keeps_and_counts(&server, &format!("{way}, {far}")), 4 * SENT, "{way}, {far}");
+        let Some(server) = start_two(driver, test, &folder, way, queues, "") else { return };
+        assert_eq!(keeps_and_counts(&server, &format!("{way}, {queues:?}")), 4 * SENT, "{way}, {queues:?}");
         if number == 0 {
             limits_are_told(&server, &folder);
         }
@@ -111,7 +112,7 @@ fn limits_are_told(server: &Server, folder: &Scratch) {
     until("it is said", || server.words().contains("rule 100 lets up to 2 x 4 flows pass"));
     let place = format!("gateway={}", folder.path().join("gw.toml").display());
     let mut other = Command::new("unshare");
-    let start = format!("{} && exec {PROGRAM} serve --lanes 2 {place}", with_queues(QUEUES[0], ""));
+    let start = format!("{} && exec {PROGRAM} serve --lanes 2 {place}", with_queues([QUEUES[0]; 2], ""));
     other.args(["--net", "sh", "-c", &start]).env("CORELANE_RUN_DIR", server.run.path());
     let mut other = other.stdout(Stdio::piped()).spawn().unwrap();
     let told = BufReader::new(other.stdout.take().unwrap()).lines().map_while(Result::ok).take_while(|line| line != "ready");
@@ -128,7 +129,7 @@ fn flows_of_the_fast_path_keep_their_order_and_are_counted_once() {
         return;
     }
     let (folder, gro) = (Scratch::new(), "&& ethtool -K vb1 gro on && ethtool -K vb2 gro on");
-    let Some(server) = start_two(Driver::Epoll, test, &folder, "", QUEUES[0], gro) else { return };
+    let Some(server) = start_two(Driver::Epoll, test, &folder, "", [QUEUES[0]; 2], gro) else { return };
     let before = json_of(&server, &["status"])["fast_path"]["forwarded"].as_u64().unwrap();
     let by_lanes = keeps_and_counts(&server, "fast path");
     let by_programs = json_of(&server, &["status"])["fast_path"]["forwarded"].as_u64().unwrap() - before;
@@ -137,15 +138,14 @@ fn flows_of_the_fast_path_keep_their_order_and_are_counted_once() {
     ends(server);
 }
 
-/// Starts a gateway of two lanes, each with a queue of both ports, whose far ends have these.
-fn start_two(driver: Driver, test: &str, folder: &Scratch, way: &str, far: &str, more: &str) -> Option<Server> {
-    let own = Own { wires: &with_queues(far, more), way, arguments: &["--lanes", "2"], ..Own::default() };
+/// Starts a gateway of two lanes, at wires whose ends have these queues.
+fn start_two(driver: Driver, test: &str, folder: &Scratch, way: &str, ends: [&str; 2], more: &str) -> Option<Server> {
+    let own = Own { wires: &with_queues(ends, more), way, arguments: &["--lanes", "2"], ..Own::default() };
     start_own(driver, test, folder, &own)
 }
 
-/// Wires whose near ends have two queues.
-fn with_queues(far: &str, more: &str) -> String {
-    let near = QUEUES[0];
+/// Wires whose near and far ends have these queues.
+fn with_queues([near, far]: [&str; 2], more: &str) -> String {
     WIRES.replace("type veth peer name vb$n", &format!("{near} type veth peer name vb$n {far}")) + more
 }
 

@@ -18,9 +18,12 @@
 //! A datagram in fragments may be overtaken by whole ones of its flow while it waits. That is not prevented, for they would have to wait
 //! with it, but counted where they run: [`Datagram::arrived`] and [`Reorders`].
 //!
-//! At a limit the oldest datagram goes, of the same bucket where that is full, else of all: so a flood of what is never completed pushes out
-//! mostly itself, and an honest datagram, whose fragments arrive close together, passes. A source that has more than a quarter of what may wait
+//! At a limit the oldest datagram goes, of the link that has most: so a flood by one link pushes out what came by that, and nothing of a link that has less than an equal part.
+//! Within a link a flood of what is never completed pushes out mostly itself, and an honest datagram, whose fragments arrive close together, passes. Where a bucket is full,
+//! its own oldest goes likewise; if all in it is of links that have less, the new one is dropped. A source that has more than a quarter of what may wait
 //! loses its own oldest, and nobody else's: so one that floods takes nothing of others. Each limit has its counter in [`FragmentCounts`].
+//!
+//! To find the link that has most, all links are looked at, up to the highest number that has brought a fragment: only at a limit.
 
 mod counts;
 mod fragment;
@@ -99,7 +102,7 @@ impl<M: Memory> Reassembly<M> {
     /// fragments, when one arrives for it.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
-        while let Some((oldest, reason)) = self.table.oldest().zip(self.over()) {
+        while let Some((oldest, reason)) = self.table.oldest(0, None).zip(self.over()) {
             self.drop_datagram(oldest, reason);
         }
     }
@@ -146,8 +149,9 @@ impl<M: Memory> Reassembly<M> {
         (self.counts.timed_out - before) as usize
     }
 
-    /// Takes a packet that begins with its IP header and has come by the link of that number: fragments of two links are of two datagrams, whatever they say. If that completes a datagram, its pieces are appended to `into`, in order.
-    pub fn arrive(&mut self, now: Instant, link: u32, packet: M, into: &mut Vec<M>) -> Admission<M> {
+    /// Takes a packet that begins with its IP header and has come by the link of that number: fragments of two links are of two datagrams, whatever they say. If that completes
+    /// a datagram, its pieces are appended to `into`, in order. Links are numbered from 0 on: some 30 bytes are taken for each up to the highest that has brought one.
+    pub fn arrive(&mut self, now: Instant, link: u16, packet: M, into: &mut Vec<M>) -> Admission<M> {
         let fragment = match Fragment::read(link, packet) {
             Ok(fragment) => fragment,
             Err((packet, NotOne::Whole)) => return Admission::NoFragment(packet),
@@ -164,7 +168,10 @@ impl<M: Memory> Reassembly<M> {
         self.counts.looked += looked;
         let index = match found {
             Some(index) => index,
-            None => self.open(now, &fragment),
+            None => match self.open(now, &fragment) {
+                Ok(index) => index,
+                Err(reason) => return self.dropped(reason, fragment.memory),
+            },
         };
         let outcome = self.admit(index, fragment, into);
         if self.table.get(index).is_some_and(|waiting| waiting.pieces == 0 && !waiting.is_spoilt) {
@@ -206,24 +213,24 @@ impl<M: Memory> Reassembly<M> {
         Admission::Held
     }
 
-    /// Makes room in the table for the datagram of `fragment`.
-    fn open(&mut self, now: Instant, fragment: &Fragment<M>) -> u32 {
+    /// Makes room in the table for the datagram of `fragment`; where there is none, why not.
+    fn open(&mut self, now: Instant, fragment: &Fragment<M>) -> Result<u32, Reason> {
         let (bucket, source) = (self.table.bucket(&fragment.key), self.table.source(&fragment.key));
+        let link = fragment.key.link;
         while self.table.length(bucket) >= self.limits.each_bucket() {
             let own = self.table.oldest_of_both(bucket, source).filter(|_| self.is_greedy(source));
-            let oldest = own.or(self.table.oldest_of(bucket));
-            assert!(oldest.is_some(), "a bucket that is full has an oldest datagram");
-            oldest.into_iter().for_each(|oldest| self.drop_datagram(oldest, Reason::Bucket));
+            let oldest = own.or(self.table.oldest_of(bucket, self.table.load(link))).ok_or(Reason::Bucket)?;
+            self.drop_datagram(oldest, Reason::Bucket);
         }
         while self.table.len() >= self.limits.datagrams {
             let own = self.table.oldest_of_source(source, None).filter(|_| self.is_greedy(source));
-            let oldest = own.or(self.table.oldest_of(bucket)).or(self.table.oldest());
-            assert!(oldest.is_some(), "a table that is full has an oldest datagram");
-            oldest.into_iter().for_each(|oldest| self.drop_datagram(oldest, Reason::Datagrams));
+            let of_bucket = || self.table.oldest_of(bucket, self.table.most());
+            let oldest = own.or_else(of_bucket).or(self.table.oldest(0, None)).ok_or(Reason::Datagrams)?;
+            self.drop_datagram(oldest, Reason::Datagrams);
         }
         let keep = if fragment.key.is_v6() { self.limits.keep_v6 } else { self.limits.keep };
         let waiting = Waiting::new(fragment, source, now, now + keep);
-        self.table.insert(bucket, source, fragment.key, waiting)
+        Ok(self.table.insert(bucket, source, fragment.key, waiting))
     }
 
     /// Whether a source has so much that it loses its own at a limit.
@@ -232,7 +239,7 @@ impl<M: Memory> Reassembly<M> {
         datagrams > self.limits.datagrams / SOURCE_PART || pieces > self.limits.fragments / SOURCE_PART
     }
 
-    /// Lets the oldest datagrams but `index` go until one more fragment that keeps `bytes` in use is within the limits. Datagrams that an overlap
+    /// Lets the oldest datagrams but `index`, of the link that has most, go until one more fragment that keeps `bytes` in use is within the limits. Datagrams that an overlap
     /// has ended hold nothing: a row of them is let go over several fragments.
     fn make_room(&mut self, index: u32, bytes: usize) -> Option<Reason> {
         if bytes > self.limits.bytes {
@@ -246,9 +253,10 @@ impl<M: Memory> Reassembly<M> {
             } else {
                 return None;
             };
-            let source = self.table.at(index).source;
+            let Waiting { source, key, .. } = self.table.at(index);
+            let (source, link) = (*source, key.link);
             let own = self.table.oldest_of_source(source, Some(index)).filter(|_| self.is_greedy(source));
-            let oldest = own.or(self.table.oldest_but(index)).filter(|_| evicted < EVICTED_MAX);
+            let oldest = own.or(self.table.oldest(self.table.load(link), Some(index))).filter(|_| evicted < EVICTED_MAX);
             let Some(oldest) = oldest else { return Some(reason) };
             self.drop_datagram(oldest, reason);
         }
@@ -304,20 +312,21 @@ impl<M: Memory> Reassembly<M> {
         }
     }
 
-    /// Adds a fragment, which does not clash, to its datagram and to what its source holds.
+    /// Adds a fragment, which does not clash, to its datagram and to what its source and its link hold.
     fn insert(&mut self, index: u32, place: Gap, fragment: Fragment<M>) {
         let waiting = self.table.at_mut(index);
-        let (source, Cuts { cut, covered }) = (waiting.source, self.pieces.insert(waiting, place, fragment));
-        self.table.add_piece(source);
-        self.table.take_pieces(source, covered);
+        let (source, link) = (waiting.source, waiting.key.link);
+        let Cuts { cut, covered } = self.pieces.insert(waiting, place, fragment);
+        self.table.add_piece(source, link);
+        self.table.take_pieces(source, link, covered);
         self.counts.cut += cut;
         self.counts.covered += covered as u64;
         self.counts.dropped += covered as u64;
     }
 
-    /// Gives all pieces of a datagram away, which its source holds no more.
+    /// Gives all pieces of a datagram away, which its source and its link hold no more.
     fn take_pieces(&mut self, waiting: &Waiting) -> impl Iterator<Item = Piece<M>> {
-        self.table.take_pieces(waiting.source, waiting.pieces);
+        self.table.take_pieces(waiting.source, waiting.key.link, waiting.pieces);
         self.pieces.take(waiting)
     }
 }

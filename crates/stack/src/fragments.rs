@@ -59,7 +59,7 @@ impl Fragments {
         assert!(self.pieces.is_empty(), "all pieces of a datagram are its own");
         let Some(fragment) = self.shelf.keep(part, self.table.waiting().1) else { return Taken::NoRoom };
         // There are fewer (`INTERFACES_MAX`).
-        let link = interface as u32;
+        let link = interface as u16;
         match self.table.arrive(arrived, link, fragment, &mut self.pieces) {
             Admission::Whole(datagram) => Taken::Whole(datagram),
             Admission::Dropped(reason, fragment) => Taken::Refused(reason, fragment),

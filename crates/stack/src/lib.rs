@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | neighbours that are known, asked for, have asked | [`KNOWN_MAX`], [`ASKED_MAX`], [`MET_MAX`]; frames that wait for one [`WAITING_MAX`], for all of a port's interfaces an eighth of its frames, and for each its part of another |
 //! | datagrams that wait for a socket | the receive buffer that it was bound with, by whole frames; all sockets half of the port's frames |
-//! | fragments | [`corelane_isr::reassembly::Limits::for_lane`]: 4 MiB of the lane's own, into which they are copied once a 32nd part of the port's frames waits; one that lies in several frames waits as several; of one datagram as many as the longest needs, or [`Settings::fragments_each`] |
+//! | fragments | [`corelane_isr::reassembly::Limits::for_lane`]: 4 MiB of the lane's own, into which they are copied once a 32nd part of the port's frames waits; one that lies in several frames waits as several; of one datagram as many as the longest needs, or [`Settings::fragments_each`]; each interface has an equal part, where others want theirs |
 //! | frames of a packet | those that the port takes for one ([`corelane_seam::PortFacts::pieces_max`]) |
 //! | packets queued for a lane, by protocol | 256 each (`ip`, `ip6`, ..) |
 //! | ICMP errors and resets of TCP; echoes | 1,000 a second and 50 at once; 10,000 and 500; and of each peer alone, in 256 shares, 10 and 5; 20 and 20 |

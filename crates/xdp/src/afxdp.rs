@@ -33,7 +33,7 @@
 //! The program is gone with the last of those that hold it, the queues and their ports, and with the process, however it ends; from
 //! then on the kernel has its packets again. It stays while one queue has a port; a queue without one leaves its packets to the kernel.
 
-use crate::attaching::{Attached, Attachment};
+use crate::attaching::{self, Attached, Attachment};
 use crate::card;
 use crate::errors::Error;
 use crate::fast::{FastPath, Learner};
@@ -112,7 +112,7 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
         return Err(Error::Range { what: "queues of an interface", got: queues, most: QUEUES_MAX });
     }
     let interface = Interface::find(name)?;
-    card::check_queues(&interface, queues)?;
+    attaching::check(&interface, queues)?;
     let attachment = Arc::new(Attachment::new(ours, interface.clone(), card::functions(&interface), queues)?);
     // Those who are given addresses speak and listen on the link for them.
     let mut words = matches!(ours, Ours::Addresses(_)).then(|| Words::hear(&interface)).transpose()?;

@@ -114,6 +114,15 @@ impl Carrier for Attachment {
     }
 }
 
+/// Looks whether an interface may have a program that gives so many lanes what is theirs, and a queue for each of them. Nothing is attached.
+///
+/// # Errors
+/// [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF, whatever queues there are: then nobody lacks them. Else [`Error::NoQueue`], [`Error::NoSendQueue`].
+pub fn check(interface: &Interface, queues: usize) -> Result<(), Error> {
+    let _sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_probe")?;
+    card::check_queues(interface, queues)
+}
+
 /// What a program looks up: the sockets of its queues, and where it counts what came by each.
 #[derive(Clone, Copy)]
 struct Maps<'a> {

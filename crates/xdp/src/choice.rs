@@ -1,6 +1,7 @@
 //! The best ports that an interface can have, and what was lost where they are not the best.
 
 use crate::afxdp::{self, XdpQueue};
+use crate::attaching;
 use crate::card;
 use crate::errors::Error;
 use crate::fast::FastPath;
@@ -163,13 +164,16 @@ pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, 
     }
 }
 
-/// Looks whether AF_XDP gives each of so many lanes a queue of the interface, and leaves none without a lane. Nothing is opened.
+/// Looks whether AF_XDP gives each of so many lanes a queue of the interface, and leaves none without a lane. Where no program may be had there are packet sockets, which share
+/// what comes by all queues. Nothing is opened.
 ///
 /// # Errors
 /// As [`ports_for`] has them: [`Error::NoInterface`], [`Error::NoQueue`], [`Error::NoSendQueue`], [`Error::QueuesUnserved`].
 pub fn check_lanes(interface: &str, lanes: usize) -> Result<(), Error> {
-    card::check_queues(&Interface::find(interface)?, lanes)?;
-    card::refuse_unserved(interface, lanes)
+    match attaching::check(&Interface::find(interface)?, lanes) {
+        Err(why) if may_do_without(&why) => Ok(()),
+        checked => checked.and_then(|()| card::refuse_unserved(interface, lanes)),
+    }
 }
 
 impl Choice {

@@ -12,7 +12,7 @@ pub(super) const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Which datagram a fragment is of: names are a sender's, and who sends at another link in his name is another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    link: u32,
+    pub link: u16,
     name: Name,
 }
 
@@ -25,7 +25,7 @@ enum Name {
 
 impl Key {
     /// Whose fragments these are, as far as one can be told from others: an address of IPv4, a network of 64 bits of IPv6, at a link.
-    pub fn source(&self) -> (u32, u64) {
+    pub fn source(&self) -> (u16, u64) {
         let source = match self.name {
             Name::V4 { source, .. } => u64::from(source.to_bits()),
             Name::V6 { source, .. } => (source.to_bits() >> 64) as u64,
@@ -72,7 +72,7 @@ struct Fields {
 
 impl<M: Memory> Fragment<M> {
     /// Reads the packet, which has come by that link.
-    pub fn read(link: u32, mut memory: M) -> Result<Self, (M, NotOne)> {
+    pub fn read(link: u16, mut memory: M) -> Result<Self, (M, NotOne)> {
         match Fields::read(memory.bytes()) {
             Ok(Fields { name, ecn, fragment: FragmentFacts { offset, length, more, .. }, head, length: whole }) => {
                 let key = Key { link, name };

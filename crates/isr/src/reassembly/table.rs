@@ -1,4 +1,4 @@
-//! Datagrams by their keys: buckets, the newest first in each, and all of them by age, as well as those of each source and of each family.
+//! Datagrams by their keys: buckets, the newest first in each, and by age those of each source, of each link and of each family.
 
 use super::fragment::Key;
 use corelane_seam::slab::Slab;
@@ -25,11 +25,18 @@ struct Ends {
     length: usize,
 }
 
-/// What a source has here.
+/// What a source, or a link, has here.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     datagrams: Ends,
     pieces: usize,
+}
+
+impl Share {
+    /// A datagram that an overlap has ended has no piece, and takes a place.
+    fn load(&self) -> usize {
+        self.pieces.max(self.datagrams.length)
+    }
 }
 
 struct ReassemblyQueue<T> {
@@ -40,7 +47,7 @@ struct ReassemblyQueue<T> {
     in_bucket: Links,
     in_source: Links,
     in_family: Links,
-    in_all: Links,
+    in_link: Links,
 }
 
 /// The table.
@@ -51,7 +58,8 @@ pub(super) struct ReassemblyQueues<T> {
     sources: Box<[Share]>,
     /// Those of IPv4 and of IPv6: each family waits for a time of its own.
     families: [Ends; 2],
-    all: Ends,
+    /// By their numbers, up to the highest that was seen.
+    links: Vec<Share>,
 }
 
 /// Which of its four lists an entry is linked in.
@@ -60,11 +68,10 @@ type Lists<T> = fn(&mut ReassemblyQueue<T>) -> &mut Links;
 impl<T> ReassemblyQueues<T> {
     pub fn new(secret: u128) -> Self {
         let (buckets, sources) = (vec![Ends::default(); BUCKETS].into(), vec![Share::default(); SOURCES].into());
-        Self { secret, entries: Slab::new(), buckets, sources, families: Default::default(), all: Ends::default() }
+        Self { secret, entries: Slab::new(), buckets, sources, families: Default::default(), links: Vec::new() }
     }
 
     pub fn len(&self) -> usize {
-        assert_eq!(self.all.length, self.entries.len(), "every entry is in the list of all");
         self.entries.len()
     }
 
@@ -104,15 +111,28 @@ impl<T> ReassemblyQueues<T> {
         (datagrams.length, *pieces)
     }
 
-    /// Counts a piece of a source.
-    pub fn add_piece(&mut self, source: usize) {
+    /// Counts a piece of a source and a link that have a datagram here.
+    pub fn add_piece(&mut self, source: usize, link: u16) {
         self.sources[source].pieces += 1;
+        self.links[usize::from(link)].pieces += 1;
     }
 
-    /// Counts pieces of a source that are gone.
-    pub fn take_pieces(&mut self, source: usize, pieces: usize) {
-        assert!(self.sources[source].pieces >= pieces, "what a source has was counted");
-        self.sources[source].pieces -= pieces;
+    /// Counts pieces of a source and a link that are gone.
+    pub fn take_pieces(&mut self, source: usize, link: u16, pieces: usize) {
+        for share in [&mut self.sources[source], &mut self.links[usize::from(link)]] {
+            assert!(share.pieces >= pieces, "what one has was counted");
+            share.pieces -= pieces;
+        }
+    }
+
+    /// What a link has, by which links are compared.
+    pub fn load(&self, link: u16) -> usize {
+        self.links.get(usize::from(link)).map_or(0, Share::load)
+    }
+
+    /// What the link has that has most.
+    pub fn most(&self) -> usize {
+        self.links.iter().map(Share::load).max().unwrap_or(0)
     }
 
     /// The oldest of a source but `index`.
@@ -141,9 +161,18 @@ impl<T> ReassemblyQueues<T> {
         self.buckets[bucket].length
     }
 
-    /// The oldest of a bucket.
-    pub fn oldest_of(&self, bucket: usize) -> Option<u32> {
-        self.buckets[bucket].oldest
+    /// Of a bucket, the oldest of the link that has most; none if that has less than this.
+    pub fn oldest_of(&self, bucket: usize, mut least: usize) -> Option<u32> {
+        let (mut at, mut found) = (self.buckets[bucket].oldest, None);
+        while let Some(index) = at {
+            let entry = self.entries.at(index);
+            let load = self.load(entry.key.link);
+            if load > least || load == least && found.is_none() {
+                (found, least) = (Some(index), load);
+            }
+            at = entry.in_bucket.newer;
+        }
+        found
     }
 
     /// The oldest of each family.
@@ -151,17 +180,14 @@ impl<T> ReassemblyQueues<T> {
         self.families.iter().filter_map(|family| family.oldest)
     }
 
-    /// The oldest of all.
-    pub fn oldest(&self) -> Option<u32> {
-        self.all.oldest
-    }
-
-    /// The oldest of all but `index`.
-    pub fn oldest_but(&self, index: u32) -> Option<u32> {
-        match self.all.oldest {
-            Some(oldest) if oldest == index => self.entries.at(oldest).in_all.newer,
+    /// The oldest of the link that has most, but one; none if that has less than this.
+    pub fn oldest(&self, least: usize, but: Option<u32>) -> Option<u32> {
+        let oldest = |share: &Share| match share.datagrams.oldest {
+            Some(oldest) if Some(oldest) == but => self.entries.at(oldest).in_link.newer,
             oldest => oldest,
-        }
+        };
+        let of_links = self.links.iter().filter_map(|share| Some((share.load(), oldest(share)?)));
+        of_links.filter(|(load, _)| *load >= least).max_by_key(|(load, _)| *load).map(|(_, oldest)| oldest)
     }
 
     /// The entry of that key, and how many were looked at.
@@ -178,15 +204,19 @@ impl<T> ReassemblyQueues<T> {
         (at, looked)
     }
 
-    /// Adds an entry, the newest, to the bucket and the source of its key.
+    /// Adds an entry, the newest, to the bucket, the source and the link of its key.
     pub fn insert(&mut self, bucket: usize, source: usize, key: Key, value: T) -> u32 {
-        let [in_bucket, in_source, in_family, in_all] = [Links::default(); 4];
-        let queue = ReassemblyQueue { key, bucket, source, value, in_bucket, in_source, in_family, in_all };
+        let [in_bucket, in_source, in_family, in_link] = [Links::default(); 4];
+        let queue = ReassemblyQueue { key, bucket, source, value, in_bucket, in_source, in_family, in_link };
+        let by = usize::from(key.link);
+        if self.links.len() <= by {
+            self.links.resize(by + 1, Share::default());
+        }
         let index = self.entries.insert(queue).index;
         link(&mut self.entries, &mut self.families[usize::from(key.is_v6())], index, |entry| &mut entry.in_family);
         link(&mut self.entries, &mut self.sources[source].datagrams, index, |entry| &mut entry.in_source);
         link(&mut self.entries, &mut self.buckets[bucket], index, |entry| &mut entry.in_bucket);
-        link(&mut self.entries, &mut self.all, index, |entry| &mut entry.in_all);
+        link(&mut self.entries, &mut self.links[by].datagrams, index, |entry| &mut entry.in_link);
         index
     }
 
@@ -196,7 +226,8 @@ impl<T> ReassemblyQueues<T> {
         unlink(&mut self.entries, &mut self.families[usize::from(key.is_v6())], index, |entry| &mut entry.in_family);
         unlink(&mut self.entries, &mut self.sources[source].datagrams, index, |entry| &mut entry.in_source);
         unlink(&mut self.entries, &mut self.buckets[bucket], index, |entry| &mut entry.in_bucket);
-        unlink(&mut self.entries, &mut self.all, index, |entry| &mut entry.in_all);
+        let link = &mut self.links[usize::from(key.link)];
+        unlink(&mut self.entries, &mut link.datagrams, index, |entry| &mut entry.in_link);
         self.entries.remove_at(index).value
     }
 }

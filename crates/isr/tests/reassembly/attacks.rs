@@ -126,6 +126,18 @@ fn f_05_who_knows_the_secret_fills_one_bucket_and_no_more() {
 }
 
 #[test]
+fn f_05_a_full_bucket_gives_its_oldest_first() {
+    let limits = Limits::for_frames(32 * 1024, 2048);
+    assert_eq!(limits.each_bucket(), 2);
+    let (mut rig, packets) = (Rig::new(limits), of_one_bucket(3));
+    packets.iter().for_each(|packet| assert_eq!(rig.arrive(packet), Became::Held));
+    for there in &packets[1..] {
+        assert_eq!(rig.arrive(there), Became::Dropped(Reason::Duplicate));
+    }
+    assert_eq!(rig.arrive(&packets[0]), Became::Held, "it begins anew");
+}
+
+#[test]
 fn f_05_a_row_of_datagrams_that_overlaps_ended_is_let_go_in_steps() {
     // Of IPv6: each ends by an overlap and holds nothing, but its name. Then fragments of others fill the table.
     let limits = Limits::for_frames(32 * 64, 2048).with_datagrams(51_200);

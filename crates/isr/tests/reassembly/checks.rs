@@ -33,7 +33,7 @@ impl Rig {
     }
 
     /// A packet that comes by that link.
-    pub fn by(&mut self, link: u32, second: u64, packet: &[u8]) -> Became {
+    pub fn by(&mut self, link: u16, second: u64, packet: &[u8]) -> Became {
         self.pieces.clear();
         let packet = Owned::new(packet, 2048, &self.alive);
         match self.table.arrive(seconds(second), link, packet, &mut self.pieces) {
@@ -73,7 +73,7 @@ fn fragments_of_two_links_are_of_two_datagrams() {
         let (data, forged) = (family.datagram(56), vec![0xee; 64]);
         let mut rig = Rig::new(limits());
         assert_eq!(rig.arrive(&family.part(1, &data, 0, 32, true)), Became::Held);
-        for link in [1, 2, u32::MAX] {
+        for link in [1, 2, u16::MAX] {
             assert_eq!(rig.by(link, 0, &family.part(1, &forged, 32, 64, false)), Became::Held, "it completes nothing");
             let overlaps = rig.by(link, 0, &family.part(1, &forged, 24, 40, true));
             assert!(matches!(overlaps, Became::Held | Became::Dropped(Reason::Overlap)), "{overlaps:?}");

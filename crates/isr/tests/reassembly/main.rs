@@ -7,5 +7,6 @@ mod flood;
 mod flows;
 mod frames;
 mod limits;
+mod links;
 mod parts;
 mod steps;

@@ -74,7 +74,7 @@ pub fn run(bytes: &[u8]) {
         assert!(expired == 0 || due.is_some_and(|due| due <= at));
         assert!(table.due().is_none_or(|due| at < due && due <= at + Duration::from_secs(60)));
         let bytes = if step[0] == 0xff { step[1..].repeat(9) } else { packet(step) };
-        match table.arrive(at, u32::from(step[5] & 0x0f == 0x0f), Lump { bytes }, &mut into) {
+        match table.arrive(at, u16::from(step[5] & 0x0f == 0x0f), Lump { bytes }, &mut into) {
             Admission::Whole(datagram) => look(&into, datagram.pieces, datagram.header_bytes + datagram.data_bytes),
             Admission::Held => assert!(into.is_empty() && table.waiting().1 > 0),
             Admission::Dropped(..) | Admission::NoFragment(_) => assert!(into.is_empty()),

@@ -137,6 +137,90 @@ fn graphs_are_legible_on_wide_and_narrow_screens_by_day_and_by_night() {
     }
 }
 
+/// Four steps of a day: one that is known, one in which nobody watched, and two more. Each line is read 60 seconds after the other.
+fn four_steps(path: &Path) {
+    const BEGIN: u64 = 1_700_049_600;
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
+    let mut store = Store::open(file).unwrap();
+    let of = |vlan: &str, what: &str, count: u64| (Name::new(Subject::Interface(vlan.into()), what), Reading::Counter(count));
+    let rule = |count| {
+        (
+            Name::new(Subject::Rule { number: 100, text: "count ip from any to any // guests".into() }, "packets"),
+            Reading::Counter(count),
+        )
+    };
+    let share = |value| (Name::new(Subject::Whole, "network share"), Reading::Gauge(value));
+    let mut record = |second: u64, readings: &[_]| store.record((BEGIN + second) * 1000, readings).unwrap();
+    record(0, &[of("vlan10", "bytes in", 0), of("vlan20", "bytes in", 0), of("vlan30", "bytes out", 0), share(0.5), rule(0)]);
+    record(
+        60,
+        &[of("vlan10", "bytes in", 600), of("vlan20", "bytes in", 600), of("vlan30", "bytes out", 6), share(0.5), rule(60)],
+    );
+    record(600, &[of("vlan10", "bytes in", 600), of("vlan20", "bytes in", 600), share(0.05)]);
+    record(660, &[of("vlan10", "bytes in", 1800), of("vlan20", "bytes in", 1200), share(0.05)]);
+    record(720, &[of("vlan10", "bytes in", 4200), of("vlan20", "bytes in", 1800), share(0.05)]);
+    record(900, &[of("vlan10", "bytes in", 4200), share(0.25)]);
+    record(960, &[of("vlan10", "bytes in", 4200 + 60 * 20), share(0.25)]);
+    for (second, text) in [(-43_200, "early"), (0, "one"), (600, "other")] {
+        store.note(BEGIN.saturating_add_signed(second), text).unwrap();
+    }
+}
+
+#[test]
+fn curves_are_drawn_step_by_step_with_their_most_and_their_gaps() {
+    let name = "curves_are_drawn_step_by_step_with_their_most_and_their_gaps";
+    if !is_installed("chromium") {
+        return skip(name, "chromium is not installed");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("graphs");
+    four_steps(&store);
+    let document = document(&store, now()).unwrap();
+    let pages = serve_pages(move |path| (path == "/").then(|| document.clone()));
+    let (printed, console) = browse(folder.path(), &format!("http://{pages}/frames"), &[]);
+    assert_eq!(console, Vec::<String>::new());
+    let seen = &seen(&printed)[1];
+    let (labels, curves) = (seen["labels"].as_array().unwrap(), seen["curves"].as_array().unwrap());
+    // Spaces that break no line as the browser prints them. Steps of 288 in 1000: from 986.1, 989.6, 993.1 and 996.5 on. Values from 98 at nothing to 4 at the most of all.
+    let expected: [(&str, &[&str]); 6] = [
+        (
+            "CPU time of the lanes: packets now 25 %, on average 27 %, at most 50 %.",
+            &["M986.1 98V51.0H989.6V98ZM993.1 98V93.3H996.5V74.5H1000.0V98Z", "M986.1 51.0H989.6M993.1 93.3H996.5V74.5H1000.0"],
+        ),
+        (
+            "Bytes forwarded: now 20&nbsp;B/s, on average 27&nbsp;B/s, at most 50&nbsp;B/s.",
+            &["M986.1 98V60.4H989.6V98ZM993.1 98V4.0H996.5V60.4H1000.0V98Z", "M986.1 60.4H989.6M993.1 22.8H996.5V60.4H1000.0"],
+        ),
+        (
+            "vlan10: in now 20&nbsp;B/s, on average 20&nbsp;B/s, at most 40&nbsp;B/s.",
+            &["M986.1 98V74.5H989.6V98ZM993.1 98V4.0H996.5V51.0H1000.0V98Z", "M986.1 74.5H989.6M993.1 27.5H996.5V51.0H1000.0"],
+        ),
+        (
+            "vlan20: in now 10&nbsp;B/s, on average 10&nbsp;B/s, at most 10&nbsp;B/s.",
+            &["M986.1 98V4.0H989.6V98ZM993.1 98V4.0H996.5V98Z", "M986.1 4.0H989.6M993.1 4.0H996.5"],
+        ),
+        (
+            "vlan30: in: nothing is known; out now –, on average 0.1&nbsp;B/s, at most 0.1&nbsp;B/s.",
+            &["", "", "M986.1 98V4.0H989.6V98Z", "M986.1 4.0H989.6"],
+        ),
+        (
+            "100 guests, count ip from any to any: now –, on average 1&nbsp;packets/s, at most 1&nbsp;packets/s.",
+            &["M986.1 98V4.0H989.6V98Z", "M986.1 4.0H989.6"],
+        ),
+    ];
+    assert_eq!(labels.len(), expected.len(), "{labels:?}");
+    for (((label, paths), found), drawn) in expected.iter().zip(labels).zip(curves) {
+        assert_eq!(found, &format!("{label} Changes are marked: 1, 2–3."));
+        assert_eq!(drawn, &serde_json::to_value(paths).unwrap(), "{label}");
+    }
+    // Half a day before the first step, and with it: the second of two that are close has the mark of the first.
+    for marks in seen["changes"].as_array().unwrap() {
+        assert_eq!(*marks, serde_json::json!(["M486.1 0V98", "M986.1 0V98"]));
+    }
+    let text = seen["text"].as_str().unwrap();
+    assert!(text.contains("3 interfaces.") && text.contains("in steps of 5 minutes"), "{text}");
+}
+
 /// Who looks for losses finds the interface that has most of them first, each kind with its line and its words.
 #[test]
 fn drops_and_errors_of_an_interface_are_seen() {

@@ -84,7 +84,7 @@ impl Alone {
         }
         self.stack.collect(Wait::No, 64, &mut self.completions);
         // Who looks has it checked that each loss is of one interface.
-        assert_eq!(self.stack.view().losses().len(), 1);
+        assert!(!self.stack.view().losses().is_empty());
     }
 
     pub fn push(&mut self, op: impl Into<Op>) -> Handle {
