@@ -102,25 +102,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return graphs::run(wanted, arguments.json);
     }
     let asked = Asked::of(arguments.pid, arguments.json)?;
-    let behind = |word: &str, words: &[String]| [&[word.to_owned()], words].concat().join(" ");
     match &arguments.command {
         Command::Show(show) => rules::show(&asked, show, true),
         Command::List(list) => rules::show(&asked, list, false),
-        Command::Add(Words { words }) => rules::change(&asked, behind("add", words)),
-        Command::Delete(Words { words }) => rules::change(&asked, behind("delete", words)),
-        Command::Flush => rules::change(&asked, "flush".to_owned()),
-        Command::Zero(SomeWords { words }) => rules::change(&asked, behind("zero", words)),
-        Command::Resetlog(SomeWords { words }) => rules::change(&asked, behind("resetlog", words)),
+        Command::Add(Words { words }) => rules::change(&asked, "add", words),
+        Command::Delete(Words { words }) => rules::change(&asked, "delete", words),
+        Command::Flush => rules::change(&asked, "flush", &[]),
+        Command::Zero(SomeWords { words }) => rules::change(&asked, "zero", words),
+        Command::Resetlog(SomeWords { words }) => rules::change(&asked, "resetlog", words),
         Command::Set(Words { words }) => match &words[..] {
             [show] if show == "show" => tables::show_sets(&asked),
-            words => rules::change(&asked, behind("set", words)),
+            words => rules::change(&asked, "set", words),
         },
         Command::Table(Words { words }) => match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["all", "list"] => tables::list_all(&asked),
             ["all", "info"] => tables::show(&asked, None),
             [name, "info"] => tables::show(&asked, Some(name)),
             [name, "list"] => tables::list(&asked, name),
-            _ => rules::change(&asked, behind("table", words)),
+            _ => rules::change(&asked, "table", words),
         },
         Command::Route(route) => routes::run(&asked, route),
         Command::Trace(Words { words }) => status::trace(&asked, &words.join(" ")),

@@ -65,11 +65,25 @@ fn text(rows: &[RuleRow], show: &Show, with_counts: bool, now: SystemTime) -> St
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Has one command carried out; a rule that was added is printed.
-pub fn change(asked: &Asked, command: String) -> Result<()> {
-    let changed = asked.said(gateway::change(&asked.page, vec![command]))?;
+/// Has one command with its words carried out; a rule that was added is printed, and else what ipfw(8) says.
+pub fn change(asked: &Asked, command: &str, words: &[String]) -> Result<()> {
+    let text = [&[command.to_owned()], words].concat().join(" ");
+    let changed = asked.said(gateway::change(&asked.page, vec![text]))?;
     asked.note_late(changed.is_in_force);
-    asked.print(&changed, || changed.lines.join("\n"))
+    asked.print(&changed, || [&changed.lines[..], &said(command, words)].concat().join("\n"))
+}
+
+/// What ipfw(8) says of a command that has been carried out.
+fn said(command: &str, numbers: &[String]) -> Vec<String> {
+    let each = |what: &str| numbers.iter().map(|number| format!("Entry {number} {what}.")).collect();
+    match (command, numbers) {
+        ("flush", _) => vec!["Flushed all rules.".to_owned()],
+        ("zero", []) => vec!["Accounting cleared.".to_owned()],
+        ("zero", _) => each("cleared"),
+        ("resetlog", []) => vec!["Logging counts reset.".to_owned()],
+        ("resetlog", _) => each("logging count reset"),
+        _ => Vec::new(),
+    }
 }
 
 /// Has the commands of a script carried out, or looks what would come of them.
@@ -130,6 +144,19 @@ mod tests {
         let lines: Vec<&str> = lines.lines().collect();
         assert_eq!(lines[0], "00100    5    50  999999999 count ip from any to any");
         assert!(lines[1].contains("     0          0 set 3") && lines[2].contains("12340          0 allow"), "{lines:?}");
+    }
+
+    #[test]
+    fn what_ipfw_says_of_a_command_is_said() {
+        let said = |command: &str, numbers: &[&str]| said(command, &numbers.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(said("flush", &[]), ["Flushed all rules."]);
+        assert_eq!(
+            (said("zero", &[]), said("resetlog", &[])),
+            (vec!["Accounting cleared.".into()], vec!["Logging counts reset.".into()])
+        );
+        assert_eq!(said("zero", &["100", "200-300"]), ["Entry 100 cleared.", "Entry 200-300 cleared."]);
+        assert_eq!(said("resetlog", &["100"]), ["Entry 100 logging count reset."]);
+        assert!(said("delete", &["100"]).is_empty() && said("add", &["count"]).is_empty());
     }
 
     #[test]

@@ -374,18 +374,29 @@ print(asked("b", datagram(stations["b"][2], stations["a"][2], (7, 9), b"on"), "a
     ends(server);
 }
 
-/// Has the kernel asked for its own address at a port, which it hears when nobody else has the port's packets.
+/// Has the kernel asked for its own address at a port, which it hears when nobody else has the port's packets; then sends it a packet for another host there, which it forwards.
 const KERNEL: &str = r#"
-import socket
-wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x806))
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
 wire.bind(("vb1", 0))
 wire.settimeout(10)
-own = wire.getsockname()[4]
-ours, theirs = socket.inet_aton("10.99.0.9"), socket.inet_aton("10.99.0.1")
+own, his = wire.getsockname()[4], bytes([2, 0, 0, 0, 0, 8])
+wire.setsockopt(263, 1, struct.pack("iHH8s", socket.if_nametoindex("vb1"), 1, 0, bytes(8)))  # SOL_PACKET, PACKET_ADD_MEMBERSHIP, promiscuous
+ours, other, theirs = (socket.inet_aton("10.99.0.%d" % host) for host in (9, 8, 1))
 wire.send(b"\xff" * 6 + own + bytes.fromhex("08060001080006040001") + own + ours + bytes(6) + theirs)
 while True:
-    frame = wire.recv(100)
-    if frame[20:22] == b"\0\2" and frame[28:32] == theirs:
+    frame = wire.recv(2000)
+    if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\2" and frame[28:32] == theirs:
+        break
+near = frame[6:12]
+head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28, 0, 0, 64, 17, 0, ours, other)
+head = head[:10] + struct.pack("!H", sum_of(head)) + head[12:]
+wire.send(near + own + b"\x08\x00" + head + struct.pack("!HHHH", 7, 9, 8, 0))
+while True:
+    frame = wire.recv(2000)
+    if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\1" and frame[38:42] == other:
+        wire.send(near + his + bytes.fromhex("08060001080006040002") + his + other + near + theirs)
+    elif frame[:14] == his + near + b"\x08\x00" and frame[26:34] == ours + other:
+        assert frame[22] == 63, "one hop less"
         break
 "#;
 
@@ -409,8 +420,8 @@ fn what_is_left_when_it_is_killed_or_loses_a_port(driver: Driver) {
     until("nothing stays attached, and the kernel forwards by the one port alone, as before", || {
         left(keeper.id()) == b"0\n0\n1\n"
     });
-    let kernel = in_network_of(keeper.id(), || output(Command::new("python3").args(["-c", KERNEL])));
-    assert!(kernel.status.success(), "the kernel hears again what comes by the port: {kernel:?}");
+    let kernel = in_network_of(keeper.id(), || output(Command::new("python3").args(["-c", &format!("{SUM_OF}{KERNEL}")])));
+    assert!(kernel.status.success(), "the kernel hears again what comes by the port, and forwards: {kernel:?}");
     keeper.kill().unwrap();
     keeper.wait().unwrap();
 }

@@ -101,9 +101,11 @@ fn rules_are_shown_and_changed(server: &Server, sent: u64) {
         "00150 0 0          0 count ip from any to 10.0.20.0/24 out xmit users20 // both"
     );
     assert_eq!(json_of(server, &["show"])[0]["packets"], sent, "others count on");
-    asked(server, &["zero", "100"]);
+    assert_eq!(asked(server, &["zero", "100"]), "Entry 100 cleared.");
     assert_eq!(json_of(server, &["show", "100"])[0]["packets"], 0);
-    asked(server, &["resetlog"]);
+    assert_eq!(asked(server, &["resetlog"]), "Logging counts reset.");
+    assert_eq!(asked(server, &["resetlog", "100", "65535"]), "Entry 100 logging count reset.\nEntry 65535 logging count reset.");
+    assert_eq!(asked(server, &["zero"]), "Accounting cleared.");
     for (arguments, words) in [
         (&["add", "100", "cuont", "ip", "from", "any", "to", "any"][..], "column 9: \"cuont\" is nothing that a rule does"),
         (&["delete", "300"], "no rule has the number 300"),

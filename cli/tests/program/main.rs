@@ -15,6 +15,7 @@ mod gateway_commands;
 mod gateway_confined;
 mod gateway_graphs;
 mod gateway_lanes;
+mod gateway_own;
 mod gateway_ports;
 mod gateway_relay;
 mod gateway_routes;

@@ -1,5 +1,6 @@
 //! What rules and the translation add to a packet that is forwarded: 510 bytes from one of 40 VLANs to a router at the last. On a simulated wire, whose own cost is the same in
-//! each row, so the differences count. `cargo bench -p corelane-stack`; with a row's name and a number of packets, for one that counts instructions, that alone is run.
+//! each row, so the differences count. The last rows translate packets of few and of many flows, each of a flow by chance; what makes them costs the same in both, so that their
+//! ratio is that of whole packets. `cargo bench -p corelane-stack`; with a row's name and a number of packets, for one that counts instructions, that alone is run.
 #![allow(clippy::unwrap_used, dead_code)] // no part of the product
 
 #[path = "../tests/simulated/frames.rs"]
@@ -12,8 +13,10 @@ mod post;
 use corelane_nat::Settings as Nat;
 use corelane_rules::language::import;
 use corelane_rules::{Execution, Limits, RuleSet, Rules};
+use corelane_seam::Random;
 use corelane_sim::CardSetup;
 use corelane_stack::{NatSettings, ReversePath, Settings, Tags};
+use corelane_wire::packet::checksum::Sum;
 use gateway::{Gateway, ip, settings, tagged};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -50,6 +53,101 @@ fn settings_of(row: &str) -> Settings {
         settings.nat = Some(NatSettings { interfaces: vec![post::VLANS.into()], settings: nat });
     }
     settings
+}
+
+/// Flows that are translated in turns, and the rounds of which the ratio is the median.
+const FLOWS: [u32; 2] = [10, 100_000];
+const ROUNDS: usize = 15;
+/// Where things stand behind the tag of a frame: the VLAN, the header of IPv4, and that of UDP.
+const VLAN: usize = 14;
+const HEADER: usize = 18;
+const UDP: usize = HEADER + 20;
+
+/// A gateway that translates, and has a session for each of so many flows.
+struct Translating {
+    gateway: Gateway,
+    flows: u32,
+    random: Random,
+    frame: Vec<u8>,
+}
+
+impl Translating {
+    fn new(flows: u32) -> Self {
+        let mut settings = settings_of("nat");
+        let externals: Vec<_> = (1..=4).map(|last| Ipv4Addr::new(10, 40, 0, last)).collect();
+        for external in &externals[1..] {
+            settings = settings.with_network((*external).into(), 16);
+        }
+        settings.nat.as_mut().unwrap().settings.externals = externals;
+        let mut gateway = Gateway::new(&settings, &[CardSetup::default()], 1024);
+        gateway.host(0, Tags::One(post::VLANS), &["10.40.0.9"]);
+        let (from, to) = (SocketAddr::new(ip("10.1.0.7"), 4000), SocketAddr::new(ip("192.0.2.1"), 53));
+        let frame = tagged(&frames::udp(gateway.mac(0), from, to, &[1; 510 - 28]), Tags::One(1));
+        let mut translating = Self { gateway, flows, random: Random::new(1), frame };
+        translating.send(0);
+        translating.gateway.hear();
+        for first in (0..flows).step_by(BATCH as usize) {
+            (first..flows.min(first + BATCH)).for_each(|flow| translating.send(flow));
+            translating.gateway.turn();
+            translating.gateway.tests[0].take();
+        }
+        let sessions = translating.gateway.stack.view().nat_in_use().unwrap().0;
+        assert_eq!(sessions, flows as usize, "each flow has its session");
+        translating
+    }
+
+    /// Sends a packet of a flow: of its VLAN, host and port, without a checksum of UDP.
+    fn send(&mut self, flow: u32) {
+        let (vlan, host, port) = (1 + (flow % 39) as u16, flow / 39 / 20, 4000 + (flow / 39 % 20) as u16);
+        let frame = &mut self.frame;
+        frame[VLAN..VLAN + 2].copy_from_slice(&vlan.to_be_bytes());
+        frame[HEADER + 12..HEADER + 16].copy_from_slice(&[10, vlan as u8, 1 + (host >> 8) as u8, host as u8]);
+        frame[HEADER + 10..HEADER + 12].fill(0);
+        let sum = Sum::of(&frame[HEADER..UDP]).checksum();
+        frame[HEADER + 10..HEADER + 12].copy_from_slice(&sum.to_be_bytes());
+        frame[UDP..UDP + 2].copy_from_slice(&port.to_be_bytes());
+        frame[UDP + 6..UDP + 8].fill(0);
+        self.gateway.tests[0].send(frame);
+    }
+
+    /// Nanoseconds a packet.
+    fn round(&mut self, packets: u32) -> f64 {
+        let before = self.gateway.stack.counts().forwarded;
+        let begun = Instant::now();
+        for _ in 0..packets / BATCH {
+            for _ in 0..BATCH {
+                let flow = self.random.index(self.flows as usize) as u32;
+                self.send(flow);
+            }
+            self.gateway.turn();
+            self.gateway.tests[0].take();
+        }
+        let took = begun.elapsed().as_nanos() as f64 / f64::from(packets / BATCH * BATCH);
+        assert_eq!(self.gateway.stack.counts().forwarded - before, u64::from(packets / BATCH * BATCH));
+        took
+    }
+}
+
+/// The median of the rounds' ratios; the two take turns.
+fn of_flows() {
+    let mut both = FLOWS.map(Translating::new);
+    let mut rounds: Vec<[f64; 2]> = Vec::new();
+    for round in 0..ROUNDS {
+        let mut took = [0.0; 2];
+        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+        order.iter().for_each(|place| took[*place] = both[*place].round(20_000));
+        rounds.push(took);
+    }
+    let median = |of: &dyn Fn(&[f64; 2]) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        (values[0], values[ROUNDS / 2], values[ROUNDS - 1])
+    };
+    for (place, flows) in FLOWS.into_iter().enumerate() {
+        println!("nat, {flows} flows: {:.0} ns a packet", median(&|took| took[place]).1);
+    }
+    let (least, middle, most) = median(&|took| took[1] / took[0]);
+    println!("nat, {} flows by {}: {middle:.3} ({least:.3} to {most:.3} in {ROUNDS} rounds)", FLOWS[1], FLOWS[0]);
 }
 
 /// Forwards so many packets; nanoseconds for each.
@@ -98,4 +196,5 @@ fn main() {
         let best = (0..5).map(|_| forward(row, 20_000)).fold(f64::MAX, f64::min);
         println!("{row}: {best:.0} ns a packet");
     }
+    of_flows();
 }

@@ -495,6 +495,45 @@ fn many_routes_change_and_no_packet_waits_for_all_of_them() {
     program.close();
 }
 
+/// A lane with a million routes, told while it runs, sends each packet by its own.
+#[test]
+fn a_million_routes_lead_where_they_say() {
+    const ROUTES: u32 = 1_000_000;
+    let mut program = open(&Plan { change: gateway, ..plan(1, 5) });
+    // Every other one leads to the inside.
+    let route = |number: u32| Route {
+        destination: IpAddr::V4(Ipv4Addr::from_bits(0x1400_0000 + (number << 8))),
+        bits: 24,
+        router: if number.is_multiple_of(2) { ROUTER.into() } else { TEST.into() },
+        interface: None,
+    };
+    let note = Arc::new(());
+    program.tell.tell(0, Policy::Routes((0..ROUTES).map(|number| RouteChange::Add(route(number))).collect())).unwrap();
+    program.tell.tell(0, Policy::Noted(note.clone())).unwrap();
+    for _ in 0..ROUTES {
+        if Arc::strong_count(&note) == 1 {
+            break;
+        }
+        program.pass(10_000);
+    }
+    assert_eq!(Arc::strong_count(&note), 1, "the lane has them all");
+    for number in 0..500_u32 {
+        let place = number.wrapping_mul(2_654_435_761) % ROUTES;
+        let to = SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(0x1400_0009 + (place << 8))), 53);
+        send(&program, INSIDE, inside(number), to, b"one of a million");
+        program.pass(400_000);
+        let tags: Vec<_> = hear(&mut program).iter().map(|(tags, _)| *tags).collect();
+        assert_eq!(tags, [if place.is_multiple_of(2) { INSIDE } else { Tags::None }], "{place}");
+    }
+    // Behind the last there is none.
+    let ways = look(&mut program, |view| {
+        let last = 0x1400_0009 + ((ROUTES - 1) << 8);
+        [last - (1 << 8), last, last + (1 << 8)].map(|bits| view.way(Ipv4Addr::from_bits(bits).into()).unwrap().1)
+    });
+    assert_eq!(ways, [[ROUTER.into(), TEST.into(), IpAddr::V4(TEST)]]);
+    program.close();
+}
+
 #[test]
 fn lines_of_rules_reach_the_operator_in_ipfws_words() {
     let mut rules =

@@ -1,13 +1,16 @@
 //! Whatever arrives, the stack goes on: nothing panics, nothing is kept, and honest questions are answered.
 
 use crate::alone::Alone;
-use crate::frames::{self, STACK, STACK_V6, TEST, TEST_V6, arp, echo, ethernet, packets, udp, udp_in};
+use crate::forwarding::{PLACES, datagram, four, host, one_hop_less, open, routed};
+use crate::frames::{self, STACK, STACK_V6, TEST, TEST_V6, arp, echo, ethernet, packets, udp, udp_in, written};
+use crate::gateway::{Came, Gateway, arp_of, ip, question};
 use corelane_sim::Random;
-use corelane_stack::Drop;
+use corelane_stack::{ASKED_MAX, Drop, KNOWN_MAX};
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
+use corelane_wire::packet::icmp;
 use corelane_wire::packet::{EtherType, IpProtocol};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// One frame of each kind that the stack knows.
@@ -194,4 +197,120 @@ fn a_flood_of_fragments_stays_within_its_memory_and_honest_ones_pass() {
         assert!(alone.memory.counts().held <= crate::alone::FRAMES / 32 + 4, "{:?}", alone.memory.counts());
     }
     assert!(found >= 50, "{found} of 100 honest datagrams");
+}
+
+/// A host's question whether that address is there, to a link address.
+fn asks_for_life(to: Mac, from: IpAddr, target: IpAddr) -> Vec<u8> {
+    let request = icmp::Echo { identification: 7, sequence: 9, data: b"alive?" };
+    let message = written(64, |writer| icmp::Message::EchoRequest(request).emit(writer));
+    ethernet(to, EtherType::IPV4, &packets(from, target, IpProtocol::ICMP, &message, 65_528, 7)[0])
+}
+
+/// What the storm has of a place's: to all of the link, of this network and of another, for services, for life, for neighbours, of no known kind, and of IPv6's groups.
+fn storm(place: usize, number: u32) -> Vec<u8> {
+    let from = host(place, false, 20 + (number % 200) as u8);
+    let IpAddr::V4(sender) = from else { unreachable!("it is of IPv4") };
+    let all = Mac::BROADCAST;
+    let to = |text: &str, port: u16| SocketAddr::new(ip(text), port);
+    match number % 9 {
+        0 => udp(all, SocketAddr::new(from, 137), SocketAddr::new(host(place, false, 255), 137), b"storm"),
+        1 => udp(all, SocketAddr::new(from, 5000), to("255.255.255.255", 5000), b"storm"),
+        2 => udp(all, SocketAddr::new(from, 5000), SocketAddr::new(host(3, false, 255), 5000), b"storm"),
+        3 => asks_for_life(all, from, host(place, false, 255)),
+        4 => asks_for_life(all, from, ip("255.255.255.255")),
+        5 => question(sender, Ipv4Addr::new(10, place as u8, 0, 250)),
+        6 => [&ethernet(all, EtherType::ARP, &[])[..12], &[0x88, 0xb5], &[7; 60]].concat(),
+        // A packet for another host, and for us, that comes to all of the link.
+        7 => udp(all, SocketAddr::new(from, 5000), SocketAddr::new(host(3, false, 9), 5000), b"storm"),
+        _ => udp(Mac([0x33, 0x33, 0, 0, 0, 1]), to("fe80::7", 5000), to("ff02::1", 5000), b"storm"),
+    }
+}
+
+/// An honest host of each place asks us for life, and sends to the next place's: what has come of both.
+fn honest(gateway: &mut Gateway, v6: bool) -> (usize, usize) {
+    let (mut answered, mut forwarded) = (0, 0);
+    for (place, (port, tags)) in PLACES.into_iter().enumerate() {
+        let next = (place + 1) % PLACES.len();
+        let life = asks_for_life(gateway.mac(port), host(place, false, 9), host(place, false, 1));
+        let through = datagram(gateway, place, (host(place, v6, 9), host(next, v6, 9)), 100);
+        gateway.send(port, tags, &life);
+        gateway.send(port, tags, &through);
+        let at = |came: &Came, place: usize| (came.port, came.tags) == PLACES[place];
+        let came = gateway.hear();
+        let his = |came: &&Came, place: usize| {
+            let mac = gateway.hosts.iter().find(|one| one.addresses.contains(&host(place, false, 9))).map(|one| one.mac);
+            at(came, place) && Some(came.to()) == mac
+        };
+        answered += came.iter().filter(|one| his(one, place) && one.packet()[9] == 1 && one.packet()[20] == 0).count();
+        forwarded += came.iter().filter(|one| his(one, next) && one.packet() == one_hop_less(&through[14..])).count();
+    }
+    (answered, forwarded)
+}
+
+/// A loop of switches, or a host that is ill: nothing of it is answered or goes on (RFC 1122, section 3.2.2.6; RFC 2644), and who is honest is served.
+#[test]
+fn a_storm_of_broadcasts_stops_nobody() {
+    let mut gateway = open(&routed(four()));
+    assert_eq!(honest(&mut gateway, false), (4, 4));
+    for round in 0..60_u32 {
+        for place in 0..2 {
+            let (port, tags) = PLACES[place];
+            (0..45).for_each(|number| gateway.send(port, tags, &storm(place, round * 45 + number)));
+        }
+        let before = gateway.stack.counts().forwarded;
+        let answers = gateway.hear();
+        assert!(answers.is_empty(), "round {round}: {answers:02x?}");
+        assert_eq!(gateway.stack.counts().forwarded, before, "nothing of it goes on");
+        assert_eq!(honest(&mut gateway, round % 2 == 0), (4, 4), "round {round}");
+    }
+    assert!(gateway.memories.iter().all(|memory| memory.counts().held == 0), "nothing is kept");
+}
+
+/// What a flood at the first place says of neighbours: who asks for us, who has an address that nobody asked for, both of each family, and packets for hosts that are not there.
+fn flood(gateway: &Gateway, number: u32) -> (usize, Vec<u8>) {
+    let (to, [_, _, a, b]) = (gateway.mac(0), number.to_be_bytes());
+    let mac = Mac([2, 66, 0, 0, a, b]);
+    let (v4, v6) = (Ipv4Addr::new(10, 0, 0, 20 + (number % 230) as u8), Ipv6Addr::new(0xfd00, 0, 0, 0, 7, 7, 7, number as u16));
+    let from = |mut frame: Vec<u8>| {
+        frame[6..12].copy_from_slice(&mac.0);
+        frame
+    };
+    match number % 6 {
+        0 => (0, arp_of(mac, Operation::Request, Mac::BROADCAST, v4, Ipv4Addr::new(10, 0, 0, 1))),
+        1 => (0, arp_of(mac, Operation::Reply, to, v4, Ipv4Addr::new(10, 0, 0, 1))),
+        2 => (0, from(frames::advertisement(to, v6, mac, false))),
+        3 => (0, from(frames::advertisement(to, v6, mac, true))),
+        4 => (1, datagram(gateway, 1, (host(1, false, 9), v4.into()), 60)),
+        _ => (1, datagram(gateway, 1, (host(1, true, 9), v6.into()), 60)),
+    }
+}
+
+/// Each VLAN has its part of what is kept of neighbours: a flood at one fills no other's, and pushes nobody out who was there.
+#[test]
+fn a_flood_of_words_of_neighbours_leaves_honest_ones_and_other_vlans_alone() {
+    let mut gateway = open(&routed(four()));
+    for v6 in [false, true] {
+        assert_eq!(honest(&mut gateway, v6), (4, 4));
+    }
+    let known: Vec<_> = gateway.stack.view().neighbours().collect();
+    for round in 0..60_u32 {
+        for number in 0..60 {
+            let (place, frame) = flood(&gateway, round * 60 + number);
+            let (port, tags) = PLACES[place];
+            gateway.send(port, tags, &frame);
+        }
+        gateway.hear();
+        let now: Vec<_> = gateway.stack.view().neighbours().collect();
+        for (interface, ((known, _), (now, asked))) in known.iter().zip(now).enumerate() {
+            // The first place is interface 1. Who has asked there and is sent something is known.
+            let (most, waits) = if interface == 1 { (KNOWN_MAX, ASKED_MAX) } else { (*known, 0) };
+            assert!((*known..=most).contains(&now) && asked <= waits, "{interface}: {now} {asked}");
+        }
+        assert_eq!(honest(&mut gateway, round % 2 == 0), (4, 4), "round {round}");
+    }
+    // Who comes new to another VLAN meanwhile is found at once.
+    gateway.host(PLACES[1].0, PLACES[1].1, &["10.1.0.77"]);
+    let frame = datagram(&gateway, 2, (host(2, false, 9), ip("10.1.0.77")), 100);
+    let came = gateway.ask(PLACES[2].0, PLACES[2].1, &frame);
+    assert_eq!(came.iter().filter(|came| came.tags == PLACES[1].1 && came.packet() == one_hop_less(&frame[14..])).count(), 1);
 }

@@ -1,10 +1,11 @@
 //! VLANs of one port: each is an interface with addresses and neighbours of its own.
 
 use crate::frames::{TEST_MAC, ethernet, packets, udp, udp_in, written};
-use crate::gateway::{Gateway, ip, question, settings};
+use crate::gateway::{Gateway, arp_of, ip, question, settings};
 use corelane_seam::{Bind, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Outcome, Socket, Trains};
 use corelane_sim::CardSetup;
-use corelane_stack::{Drop, Error, INTERFACES_MAX, Settings, Stack, Tags};
+use corelane_stack::{Drop, Error, INTERFACES_MAX, ReversePath, Settings, Stack, Tags};
+use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::{EtherType, IpProtocol, Network, Packet, UpperLayer, icmp};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -182,6 +183,43 @@ fn forty_vlans_know_five_thousand_hosts() {
         assert!(right && came.len() == 125, "{vlan}: {}", came.len());
     }
     assert_eq!(gateway.stack.neighbours(), (5000, 0));
+}
+
+/// Four hundred VLANs of one port, with one tag or two: packets go from each to the next, and answers to questions stay where they were asked.
+#[test]
+fn hundreds_of_vlans_forward_to_each_other() {
+    const MANY: u16 = 400;
+    let tags = |number: u16| if number.is_multiple_of(2) { Tags::One(1 + number) } else { Tags::Two(100, 1 + number) };
+    let address = |number: u16, host: u8| Ipv4Addr::new(10, 100 + (number >> 8) as u8, number as u8, host);
+    let settings = (0..MANY).fold(settings().with_interface("eth1"), |settings, number| {
+        let settings = settings.and_vlan(&format!("eth1.{number}"), tags(number));
+        settings.with_network(address(number, 1).into(), 24).with_forwarding(ReversePath::Strict)
+    });
+    let mut gateway = Gateway::new(&settings, &[CardSetup::default()], 4096);
+    let macs: Vec<_> = (0..MANY).map(|number| gateway.host(0, tags(number), &[&address(number, 9).to_string()])).collect();
+    let to = gateway.mac(0);
+    for first in (0..MANY).step_by(40) {
+        for number in first..first + 40 {
+            let next = (number + 1) % MANY;
+            let (from, there) = (SocketAddr::new(address(number, 9).into(), 5), SocketAddr::new(address(next, 9).into(), 6));
+            gateway.send(0, tags(number), &udp(to, from, there, &number.to_be_bytes()));
+        }
+        let mut came = gateway.hear();
+        came.sort_by_key(|came| came.packet()[28..30].to_vec());
+        assert_eq!(came.len(), 40, "from {first} on");
+        for (number, came) in (first..).zip(&came) {
+            let next = (number + 1) % MANY;
+            assert_eq!((came.tags, came.to()), (tags(next), macs[usize::from(next)]), "{number}");
+            assert_eq!(came.packet()[28..30], number.to_be_bytes());
+        }
+    }
+    assert_eq!((gateway.stack.counts().forwarded, gateway.stack.counts().dropped()), (MANY.into(), 0));
+    for asked in [399, 398] {
+        let asks = arp_of(macs[399], Operation::Request, Mac::BROADCAST, address(399, 9), address(asked, 1));
+        gateway.send(0, tags(399), &asks);
+    }
+    gateway.turn();
+    assert_eq!(gateway.tests[0].take().len(), 1, "of its own network alone");
 }
 
 /// One VLAN that asks for nobody takes the room of those who wait at others no further than to their own part.
