@@ -52,8 +52,8 @@ impl Report for Operator {
     }
 }
 
-/// What the work does when it is served next.
-type Deed = Box<dyn FnOnce()>;
+/// What somebody has a work do once.
+type Deed = Rc<RefCell<Option<Box<dyn FnOnce()>>>>;
 
 /// The work that the lane lives for, until it is drained.
 #[derive(Default)]
@@ -64,7 +64,7 @@ struct Other {
     /// It has just done something, and wants to go on.
     is_busy: bool,
     /// What it does in its next turn.
-    does: Rc<RefCell<Option<Deed>>>,
+    does: Deed,
 }
 
 impl Work for Other {
@@ -262,32 +262,4 @@ fn sockets_of_a_path_that_broke_are_refused_and_closed() {
         "{completions:?}"
     );
     assert!(matches!(outcome(2), Some(Outcome::Closed)), "{completions:?}");
-}
-
-/// What packets take of a collect is no sleep of the lane.
-#[test]
-fn a_collect_that_packets_end_tells_how_long_it_slept() {
-    let world = World::new(1, Faults::none());
-    let [test, card] = [CardSetup { queues: 0, ..CardSetup::default() }, CardSetup::default()].map(|card| world.interface(card));
-    world.join(&[&test, &card]);
-    let (arena, memory) = (Arena::new(8 << 20).unwrap(), FrameMemory::new(64, 2048).unwrap());
-    let below = world.driver(arena.clone(), Tuning::default());
-    let port = SimPort::open(&card, 0, below.lane(), memory, 16).unwrap();
-    let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
-    let settings = Settings::new(hasher, Table::even(Buckets::DEFAULT, 1).unwrap(), (0, 1), 5).with_network(OWN.into(), 24);
-    let mut stack = Stack::new(below, arena, Tuning::default(), Box::new(port), &settings).unwrap();
-    let mut slept = |wait| {
-        let before = stack.beside.borrow().tally.frames_in;
-        stack.collect(wait, 64, &mut Vec::new());
-        (stack.slept(), stack.beside.borrow().tally.frames_in - before)
-    };
-    while slept(Wait::No).0 != Some(0) {}
-    assert_eq!(slept(Wait::Forever), (None, 0), "it slept, and nothing came");
-    test.send(&QUESTION);
-    world.alarm(world.now() + MS, 1);
-    let mut told = Vec::new();
-    while let Some(Turn::Lane(_)) = world.step() {
-        told.extend(Some(slept(Wait::Forever)).filter(|(_, came)| *came > 0));
-    }
-    assert!(matches!(told[..], [(Some(_), 1)]), "{told:?}");
 }
