@@ -77,8 +77,10 @@ mod tests {
         let page = Page::heap(&Description { lanes, ..Description::default() }).expect("a page");
         let set = |lane: usize, counters: &[(PacketCounter, u64)]| {
             let row = page.packets(lane).expect("a row");
-            row.set_protocols(1);
-            row.together(|row| counters.iter().for_each(|&(counter, value)| row.set(counter, value)));
+            row.together(|row| {
+                row.set_protocols(1);
+                counters.iter().for_each(|&(counter, value)| row.set(counter, value));
+            });
         };
         use PacketCounter as C;
         // The third lane has packets, and does not poll.

@@ -52,6 +52,9 @@ impl Report for Operator {
     }
 }
 
+/// What the work does when it is served next.
+type Deed = Box<dyn FnOnce()>;
+
 /// The work that the lane lives for, until it is drained.
 #[derive(Default)]
 struct Other {
@@ -61,7 +64,7 @@ struct Other {
     /// It has just done something, and wants to go on.
     is_busy: bool,
     /// What it does in its next turn.
-    does: Rc<RefCell<Option<Box<dyn FnOnce()>>>>,
+    does: Rc<RefCell<Option<Deed>>>,
 }
 
 impl Work for Other {
