@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(of(&long(26).replacen(' ', "\n", 13)).len(), 1, "lines of a paragraph are read together");
         assert!(of(&long(26).replacen(' ', "\n\n", 13)).is_empty(), "and no paragraphs");
         assert!(of(&format!("* {}\n* {}", "word ".repeat(20), "word ".repeat(20))).is_empty(), "nor items");
-        assert!(of(&format!("1. {}\n2. {}", "word ".repeat(20), "word ".repeat(20))).is_empty());
+        assert!(of(&format!("1. {}\n2. {}", "word ".repeat(25), "word ".repeat(25))).is_empty());
     }
 
     #[test]
