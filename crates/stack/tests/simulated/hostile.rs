@@ -253,8 +253,7 @@ fn a_storm_of_broadcasts_stops_nobody() {
     let mut gateway = open(&routed(four()));
     assert_eq!(honest(&mut gateway, false), (4, 4));
     for round in 0..60_u32 {
-        for place in 0..2 {
-            let (port, tags) = PLACES[place];
+        for (place, (port, tags)) in PLACES.into_iter().enumerate().take(2) {
             (0..45).for_each(|number| gateway.send(port, tags, &storm(place, round * 45 + number)));
         }
         let before = gateway.stack.counts().forwarded;
