@@ -230,6 +230,19 @@ fn checked(wrapper: &[&str], arguments: &[&str]) -> (Value, i32) {
 }
 
 #[test]
+fn an_interface_that_is_left_to_lanes_that_are_gone_is_named() {
+    let test = "doctor::an_interface_that_is_left_to_lanes_that_are_gone_is_named";
+    if !is_root(test) || !have(test, &["unshare", "mount", "ip", "ethtool"]) {
+        return;
+    }
+    let left = "ip link add va type veth peer name vb && ip link set va up && ip link set vb up && ethtool -K va gro on \
+        && mount -t sysfs sys /sys && cd /sys/class/net/va && echo 1 > napi_defer_hard_irqs && echo 20000000 > gro_flush_timeout \
+        && exec \"$@\"";
+    let (told, _) = checked(&["unshare", "--net", "--mount", "sh", "-c", left, "sh"], &[]);
+    says(&told, "CL-1041", "degraded", "va: echo 0 > /sys/class/net/va/napi_defer_hard_irqs");
+}
+
+#[test]
 fn every_subject_is_refused_in_a_test() {
     let tests = include_str!("doctor.rs");
     for subject in corelane::doctor::SUBJECTS {

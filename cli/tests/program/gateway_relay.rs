@@ -30,7 +30,7 @@ const WIRES: &str = "ip link set lo up && for n in 1 2; do ip link add va$n type
 fn settings(folder: &Scratch) -> String {
     let file = |name: &str| folder.path().join(name).display().to_string();
     let settings = format!(
-        "start 10.9.0.100\nend 10.9.0.110\ninterface vb2\npidfile {}\nlease_file {}\noption subnet 255.255.255.0\noption router 10.9.0.1\n",
+        "start 10.9.0.100\nend 10.9.0.109\ninterface vb2\npidfile {}\nlease_file {}\noption subnet 255.255.255.0\noption router 10.9.0.1\n",
         file("pid"),
         file("leases")
     );

@@ -114,10 +114,10 @@ pub const COMPUTING: &[Section] = &[
     },
     Section {
         name: "simulation",
-        seconds: 500,
+        seconds: 560,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing"]),
     },
-    Section { name: "simulated", seconds: 580, work: Work::Programs(&["load", "services/rpc"]) },
+    Section { name: "simulated", seconds: 520, work: Work::Programs(&["load", "services/rpc"]) },
 ];
 
 /// What runs beside all test programs, on what CPU time these leave.
@@ -127,7 +127,6 @@ pub const BESIDE: &[Section] = &[
         seconds: 340, // where the build has not linted; what it leaves is theirs who follow
         work: Work::Lint,
     },
-    Section { name: "peers", seconds: 250, work: beside(&checked!("bench/peers/Cargo.toml")) },
     Section { name: "fuzz-rss", seconds: 20, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
     Section { name: "fuzz-wire", seconds: 45, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 15, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
@@ -160,6 +159,8 @@ pub const BESIDE: &[Section] = &[
             &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
         ),
     },
+    // The longest, and the last: it has all that the others leave.
+    Section { name: "peers", seconds: 250, work: beside(&checked!("bench/peers/Cargo.toml")) },
 ];
 
 /// The names of all sections.
