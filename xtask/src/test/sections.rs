@@ -97,7 +97,7 @@ pub const SECTIONS: &[Section] = &[
 pub const COMPUTING: &[Section] = &[
     Section {
         name: "pure",
-        seconds: 220,
+        seconds: 300,
         work: Work::Programs(&[
             "crates/rss",
             "crates/wire",
@@ -114,10 +114,10 @@ pub const COMPUTING: &[Section] = &[
     },
     Section {
         name: "simulation",
-        seconds: 560,
+        seconds: 620,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing"]),
     },
-    Section { name: "simulated", seconds: 520, work: Work::Programs(&["load", "services/rpc"]) },
+    Section { name: "simulated", seconds: 380, work: Work::Programs(&["load", "services/rpc"]) },
 ];
 
 /// What runs beside all test programs, on what CPU time these leave.
