@@ -107,7 +107,7 @@ impl Arguments {
     }
 }
 
-/// What more and more brings, until the peak is found or no more can be offered.
+/// The steps of more and more offers, until the peak is found or no more can be offered.
 fn rise(mut step: impl FnMut(f64) -> Result<Step>) -> Result<Vec<Step>> {
     let mut steps: Vec<Step> = OFFERS.into_iter().map(&mut step).collect::<Result<_>>()?;
     for doubling in 1..=DOUBLINGS {
@@ -168,7 +168,7 @@ fn judge_one(curves: &Curves, who: Flooded, user_frac: u32) -> [Option<Verdict>;
     ]
 }
 
-/// What is answered of the highest offer by the best of any, in words how high that offer is. Nothing is met by a curve that still rises: its peak is not known.
+/// The answers to the highest offer by the best of any, with how high that offer is in words. A curve that still rises meets nothing: its peak is not known.
 fn judge_goodput(curves: &Curves, who: Flooded) -> Option<Verdict> {
     let times = curves.middle(who, |one| Some(one.highest.offered_per_s / one.peak()))?;
     let at = if times >= TENFOLD {
@@ -219,7 +219,7 @@ fn table(curves: &Curves) -> String {
 mod tests {
     use super::*;
 
-    /// What a lane answers that can do so much, of an emitter that can do so much.
+    /// The answers of a lane that can do so much, to an emitter that can do so much.
     fn answering(most: f64, bound: f64) -> impl FnMut(f64) -> Result<Step> {
         move |offer| {
             let offered_per_s = f64::min(offer, bound);

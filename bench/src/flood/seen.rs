@@ -10,7 +10,7 @@ use corelane_load::stats::median;
 const RISES: f64 = 1.05;
 /// The offers below the last doubling, by the greatest.
 const BELOW: f64 = 0.7;
-/// What an emitter brings at the least of twice the last offer, by that one, as long as it is not at its bound.
+/// The least that an emitter brings of twice the last offer, by that one, as long as it is not at its bound.
 const CAN: f64 = 1.5;
 
 /// The name of the only cell, for `--only` and the tables.

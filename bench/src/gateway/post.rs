@@ -23,7 +23,7 @@ pub const CELL: &str = "gateway-post";
 const OFFERS: [f64; 8] = [25e3, 50e3, 100e3, 200e3, 300e3, 400e3, 600e3, 800e3];
 /// How long an offer lasts before it is looked at.
 const BEFORE: Duration = Duration::from_millis(150);
-/// What is asked for as ten times that: the pace falls short, for what is offered begins anew now and then.
+/// The factor that is asked for to have ten times that: the pace falls short, because the kernel sets up a run of frames anew now and then.
 const TENFOLD: f64 = 12.0;
 /// The goodput at the tenfold offer, by the most of any before it.
 const GOODPUT: Limit = Limit::AtLeast(0.95);

@@ -73,7 +73,7 @@ pub fn change(asked: &Asked, command: &str, words: &[String]) -> Result<()> {
     asked.print(&changed, || [&changed.lines[..], &said(command, words)].concat().join("\n"))
 }
 
-/// What ipfw(8) says of a command that has been carried out.
+/// The line that ipfw(8) prints once a command has been carried out.
 fn said(command: &str, numbers: &[String]) -> Vec<String> {
     let each = |what: &str| numbers.iter().map(|number| format!("Entry {number} {what}.")).collect();
     match (command, numbers) {

@@ -132,18 +132,17 @@ pub(super) fn tap() -> Found {
     Found::tried("a tap interface can be made", tap::open(&name, 1).map(drop))
 }
 
+/// Something is left of a process that was killed, at these interfaces, each with the command that undoes it.
+fn undone_by(what: &str, left: &[(String, String)]) -> Found {
+    let undone: Vec<String> = left.iter().map(|(name, command)| format!("{name}: {command}")).collect();
+    Found::degraded(format!("{what}; this undoes it: {}", undone.join("; ")))
+}
+
 /// Whether the kernel receives by threads that a killed process has left.
 pub(super) fn receive_threads() -> Found {
     match left_behind() {
         Ok(left) if left.is_empty() => Found::fine("none is left behind"),
-        Ok(left) => {
-            let undone = |(name, command): &(String, String)| format!("{name}: {command}");
-            let words: Vec<String> = left.iter().map(undone).collect();
-            Found::degraded(format!(
-                "the kernel receives by threads that are bound or weighed, and no process of Corelane governs them; what takes them back: {}",
-                words.join("; ")
-            ))
-        }
+        Ok(left) => undone_by("the kernel receives by threads that are bound or weighed, and no process of Corelane governs them", &left),
         Err(why) => Found::degraded(format!("--receive-threads is not to be had: {why}")),
     }
 }
@@ -152,14 +151,7 @@ pub(super) fn receive_threads() -> Found {
 pub(super) fn deferred_receiving() -> Found {
     match left_deferring() {
         Ok(left) if left.is_empty() => Found::fine("no interface is left to a lane that is gone"),
-        Ok(left) => {
-            let undone = |(name, command): &(String, String)| format!("{name}: {command}");
-            let words: Vec<String> = left.iter().map(undone).collect();
-            Found::degraded(format!(
-                "the kernel leaves receiving to lanes, and there are none; what takes it back: {}",
-                words.join("; ")
-            ))
-        }
+        Ok(left) => undone_by("the kernel leaves receiving to lanes, and there are none", &left),
         Err(why) => Found::fine(format!("the kernel does not tell: {why}")),
     }
 }
