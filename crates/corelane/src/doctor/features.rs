@@ -142,7 +142,9 @@ fn undone_by(what: &str, left: &[(String, String)]) -> Found {
 pub(super) fn receive_threads() -> Found {
     match left_behind() {
         Ok(left) if left.is_empty() => Found::fine("none is left behind"),
-        Ok(left) => undone_by("the kernel receives by threads that are bound or weighed, and no process of Corelane governs them", &left),
+        Ok(left) => {
+            undone_by("the kernel receives by threads that are bound or weighed, and no process of Corelane governs them", &left)
+        }
         Err(why) => Found::degraded(format!("--receive-threads is not to be had: {why}")),
     }
 }
