@@ -23,7 +23,8 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let endpoint = self.endpoints.get(key).ok_or(Fault::CANCELLED)?;
         assert!(endpoint.kind == EndpointKind::Stream, "only a connection goes to another driver");
         let is_read = |kept: &KeptSends| !kept.sends.is_empty();
-        let at_rest = endpoint.receiving == Receiving::Bytes && endpoint.sending == Sending::Nothing;
+        let at_rest =
+            endpoint.receiving == Receiving::Bytes && endpoint.sending == Sending::Nothing && !self.file_sends.is_of(key.into());
         if !at_rest || self.kept.get(&key.bits()).is_some_and(is_read) {
             return Err(Fault::of(Reason::Busy));
         }

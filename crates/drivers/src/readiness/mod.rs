@@ -187,6 +187,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             return completions.push(Completion::failed(handle, Fault::CANCELLED));
         }
         self.cancel_receive(key, completions);
+        if let Some((handle, outcome)) = self.file_sends.cancel(key.into()) {
+            completions.push(Completion::last(handle, outcome.into()));
+        }
         self.cancel_send(key, completions);
         let kept = self.take_kept(key, completions);
         let endpoint = self.endpoints.remove_at(key.index);
@@ -390,6 +393,9 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
             self.look_and_serve(Wait::No, at_most, &mut budget, completions);
         }
         self.end_closes(completions);
+        if !self.file_sends.is_empty() {
+            self.file_sends.take_all(first, completions, &mut self.pushed);
+        }
     }
 
     fn offload_max(&self) -> usize {

@@ -18,8 +18,8 @@ use crate::probes::Probes;
 use corelane_os::sockets;
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Address, Arena, Chain, Completion, DatagramOutcome, Datagrams, DriverCounters, Fault, Handle, Lease, Op, Outcome, Shared,
-    Socket, StreamOutcome, Tuning,
+    Address, Arena, Chain, Completion, DatagramOutcome, Datagrams, DriverCounters, Fault, FileSends, Handle, Lease, Op, Outcome,
+    Shared, Socket, StreamOutcome, Tuning,
 };
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -119,6 +119,8 @@ pub struct ReadinessDriver<S: ReadinessSource> {
     /// Sockets whose close was submitted, and whose sends the kernel still reads.
     pub(super) parted: Vec<Parted>,
     pub(super) pushed: Vec<(Handle, Op)>,
+    /// Files that are sent by their paths.
+    pub(super) file_sends: FileSends<Handle>,
     /// Works that have left the lane since the last collect, a bit each.
     pub(super) abandoned: u16,
     /// Completions since the kernel was last asked for events.
@@ -166,6 +168,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             ways: Ways::default(),
             parted: Vec::new(),
             pushed: Vec::new(),
+            file_sends: FileSends::default(),
             abandoned: 0,
             since_look: 0,
             counters: DriverCounters::default(),
