@@ -17,11 +17,13 @@ mod lengths;
 mod lexer;
 mod machine;
 mod manifest;
+mod named;
 mod program;
 mod quotes;
 mod sentences;
 mod source;
 mod tree;
+mod types;
 mod unsafety;
 mod words;
 
@@ -41,7 +43,7 @@ pub struct Arguments {
 
 type Check = fn(&Tree, &mut Vec<Finding>);
 
-const CHECKS: [Check; 14] = [
+const CHECKS: [Check; 15] = [
     calls::check,
     circles::check,
     layering::check,
@@ -56,6 +58,7 @@ const CHECKS: [Check; 14] = [
     quotes::check,
     sentences::check,
     held::check,
+    named::check,
 ];
 
 /// Prints what breaks a rule; the exit code is 1 if anything does.

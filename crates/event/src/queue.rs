@@ -291,6 +291,25 @@ impl Queue {
         self.state().post(ident, filter, notes, data)
     }
 
+    /// The queue is closed: nothing of its operations goes on.
+    fn cancel_all(&self) {
+        // After a panic under the lock nothing goes on anyway.
+        if let Ok(mut state) = self.state.lock() {
+            state.cancel_all();
+        }
+    }
+
+    /// Helpers tell what became of their work, for as long as there is a queue.
+    fn hear_of_helpers(self: &Arc<Self>) {
+        let queue = Arc::downgrade(self);
+        let tell = move |operation, helped| {
+            if let Some(queue) = queue.upgrade() {
+                queue.state().helped(operation, helped);
+            }
+        };
+        self.state().have_helpers_tell(Arc::new(tell));
+    }
+
     /// Closes the queue's descriptor, if it is ours to close.
     pub(crate) fn close(&self) {
         // A child's copy of it is the child's: it stays open there where a thread of the parent held the lock.

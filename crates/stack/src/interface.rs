@@ -6,7 +6,7 @@ mod neighbours;
 mod presence;
 mod told;
 
-pub(crate) use listeners::{Listeners, groups_of};
+pub(crate) use listeners::Listeners;
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub(crate) use neighbours::{Resolved, Word, WordKind};
 pub(crate) use presence::Say;
@@ -204,6 +204,15 @@ impl Interface {
     /// Whether a group is one that is listened for here.
     pub fn listens_in(&self, group: Ipv6Addr) -> bool {
         self.is_solicited(group) || self.relays(false) && group == RELAYS_AND_SERVERS
+    }
+
+    /// The groups that are listened for here, each once: those of its addresses, and that of relays.
+    pub fn groups(&self) -> Vec<Ipv6Addr> {
+        let of_relays = self.relays(false).then_some(RELAYS_AND_SERVERS);
+        let mut groups: Vec<_> = self.own_v6().map(solicited).chain(of_relays).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
     }
 
     /// Who else is on the link.

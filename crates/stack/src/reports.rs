@@ -4,7 +4,7 @@
 //! No group of IPv4 is listened for but that of all systems, of which nobody is told (RFC 3376, section 5): so nothing is said by IGMP.
 
 use crate::counts::Drop;
-use crate::interface::{group_mac, groups_of};
+use crate::interface::group_mac;
 use crate::outward::Outward;
 use crate::packet::{Ip, Packet};
 use corelane_wire::packet::checksum::Addresses;
@@ -46,14 +46,14 @@ pub(crate) fn hear_query(out: &mut Outward<'_>, packet: &Packet, ip: &Ip, messag
 pub(crate) fn answer_query(out: &mut Outward<'_>, interface: usize) {
     let Some(answer) = out.interfaces[interface].listeners_mut().take(out.now) else { return };
     match answer.is_v1 {
-        true => groups_of(&out.interfaces[interface]).into_iter().for_each(|group| report_v1(out, interface, group)),
+        true => out.interfaces[interface].groups().into_iter().for_each(|group| report_v1(out, interface, group)),
         false => report_groups(out, interface, false),
     }
 }
 
 /// Says that the groups are listened for: it is new, or an answer.
 pub(crate) fn report_groups(out: &mut Outward<'_>, interface: usize, is_new: bool) {
-    for groups in groups_of(&out.interfaces[interface]).chunks(GROUPS_EACH) {
+    for groups in out.interfaces[interface].groups().chunks(GROUPS_EACH) {
         say_of_groups(out, interface, ROUTERS, mld::report_bytes(groups.len()), |addresses, to| {
             mld::emit_report(groups, is_new, addresses, to)
         });

@@ -379,7 +379,11 @@ impl Work for Services {
     fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
         self.served.talking.iter().for_each(|&service| self.served.faces[service as usize].any_mut().mail_mut().listen());
         let Some(mut ear) = self.steering.ear.take() else { return };
-        ear.take().for_each(|word| self.steer(kit, driver, word));
+        for word in ear.take() {
+            // It may be the first that the lane hears of anything: a connection that arrives calls its service.
+            self.start(kit);
+            self.steer(kit, driver, word);
+        }
         self.steering.ear = Some(ear);
     }
 

@@ -178,6 +178,11 @@ impl LaneTable {
         self.listeners.sockets().chain(self.sockets.served_sockets()).collect()
     }
 
+    /// Whether the lane is served anywhere: Unix sockets, to which no flows come, count as well.
+    pub(crate) fn is_served(&self) -> bool {
+        self.listeners.sockets().next().is_some() || self.sockets.served_sockets().next().is_some()
+    }
+
     /// Whether one more connection of the service may be open.
     pub(crate) fn has_room(&self, service: u16) -> bool {
         self.connections.has_room(&self.services[service as usize])

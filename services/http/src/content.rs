@@ -102,7 +102,7 @@ impl<A: Application> Http<A> {
                 Ok(ContentPart::More) => Next::More,
                 Err(refusal) => {
                     let served = self.refuse_content(call, refusal, Trace::Noted(&mut collected.note));
-                    return self.follow(session, served);
+                    return session.follow(served, &mut self.spare);
                 }
             };
             session.active = Some(self.spare.boxed(Active::Collected(collected)));
@@ -117,7 +117,7 @@ impl<A: Application> Http<A> {
         // reason: the loop above ends with it.
         let whole = whole.expect("all of it is there");
         let served = self.serve_collected(call, (room, session.is_last && input.is_empty()), &head, &whole, &mut note);
-        self.follow(session, served)
+        session.follow(served, &mut self.spare)
     }
 }
 

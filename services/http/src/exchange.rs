@@ -122,7 +122,7 @@ impl<A: Application> Http<A> {
             }
             After::Again | After::Wait(_) => unreachable!("an exchange that goes on has not ended"),
         };
-        self.follow(session, served)
+        session.follow(served, &mut self.spare)
     }
 
     /// Tells an exchange, once, that it is gone.

@@ -76,7 +76,7 @@ impl<A: Application> Http<A> {
         input.skip(taken);
         call.cx.count_requests(requests);
         match end {
-            End::Served(served) => self.follow(session, served),
+            End::Served(served) => session.follow(served, &mut self.spare),
             End::Partial(_) if input.is_empty() => Look::Over(Next::Continue),
             End::Partial(begun) => {
                 session.active = Some(self.spare.boxed(Active::Head(begun)));
@@ -85,26 +85,6 @@ impl<A: Application> Http<A> {
                     // Not the rate but the time for a head says how long the rest of it may take.
                     false => Look::Over(Next::More),
                 }
-            }
-        }
-    }
-
-    /// Does what the serving of a request comes to.
-    pub(crate) fn follow(&mut self, session: &mut Session<A>, served: Served<A>) -> Look {
-        let mut waits = |http: &mut Self, active: Active<A>| {
-            session.active = Some(http.spare.boxed(active));
-            Look::Over(Next::Continue)
-        };
-        match served {
-            Served::Next => Look::Again,
-            Served::Refused => Look::Over(Next::Continue),
-            Served::Kept(kept) => waits(self, Active::Kept(kept)),
-            Served::Wanted(most) => waits(self, Active::Wanted(most)),
-            Served::Close => Look::Over(Next::Close),
-            Served::Broken => Look::Over(Next::Abort),
-            Served::Active(active) => {
-                session.active = Some(self.spare.boxed(active));
-                Look::Again
             }
         }
     }
@@ -305,7 +285,7 @@ impl<A: Application> Http<A> {
         let taken = if matches!(served, Served::Wanted(_)) { 0 } else { bytes };
         input.skip(taken);
         call.cx.count_requests((taken > 0).into());
-        self.follow(session, served)
+        session.follow(served, &mut self.spare)
     }
 
     /// Says 100 (Continue) to a client that waits for it (RFC 9110 section 10.1.1).

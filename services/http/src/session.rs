@@ -6,6 +6,7 @@ use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::{Note, Sent};
 use crate::outcome::Begun;
+use corelane::Next;
 use corelane::service::{Lease, Shared, Ticket};
 use corelane_wire::http1::{Body, Requests};
 
@@ -190,6 +191,21 @@ impl<A: Application> Session<A> {
             _ => None,
         }
     }
+
+    /// Goes on with what the serving of a request has come to.
+    pub(crate) fn follow(&mut self, served: Served<A>, spare: &mut Spare<A>) -> Look {
+        let (active, look) = match served {
+            Served::Next => return Look::Again,
+            Served::Refused => return Look::Over(Next::Continue),
+            Served::Close => return Look::Over(Next::Close),
+            Served::Broken => return Look::Over(Next::Abort),
+            Served::Kept(kept) => (Active::Kept(kept), Look::Over(Next::Continue)),
+            Served::Wanted(most) => (Active::Wanted(most), Look::Over(Next::Continue)),
+            Served::Active(active) => (active, Look::Again),
+        };
+        self.active = Some(spare.boxed(active));
+        look
+    }
 }
 
 /// What is to be done after a look at what has come.
@@ -197,5 +213,5 @@ pub(crate) enum Look {
     /// Look again.
     Again,
     /// Nothing more, for now.
-    Over(corelane::Next),
+    Over(Next),
 }

@@ -65,7 +65,7 @@ impl<A: Application> Http<A> {
         let Kept { taken, then, .. } = *kept;
         input.skip(taken);
         call.cx.count_requests((taken > 0).into());
-        self.follow(session, then)
+        session.follow(then, &mut self.spare)
     }
 }
 

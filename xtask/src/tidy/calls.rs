@@ -1,8 +1,13 @@
 //! No circle of files by their calls: where one calls what stands in another, that one does not call back, over others neither.
 //!
-//! A method may stand in any file that sees its type, so imports alone do not show such a circle. What is seen: calls (`.name(`, `::name(`) of functions whose name stands
-//! in one file of the whole workspace, within its crate. What is not: names that several files have, trait methods with them; names that libraries have too
-//! ([`ELSEWHERE`]); functions that are handed on without a call; calls within macros' own words.
+//! A method may stand in any file that sees its type, so imports alone do not show such a circle. Two kinds of calls are seen, each within its crate:
+//!
+//! * of functions whose name stands in one file of the whole workspace (`.name(`, `::name(`), but for names that libraries have too ([`elsewhere`]);
+//! * of functions of a type, where the text says which type that is ([`Types`]), and they stand in one file of the crate.
+//!
+//! What is not seen: calls by a trait's or a parameter's type; by values whose type is inferred otherwise, as those in patterns and closures; of types whose name stands
+//! twice in a crate; of names that a type has in several files; functions that are handed on without a call; what macros make. A name that a pattern binds anew
+//! counts as what it was before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +15,27 @@ use super::finding::{Finding, Rule};
 use super::graph::{Uses, circles, way_back};
 use super::source::Source;
 use super::tree::Tree;
+use super::types::{Types, blocks, functions};
 
 const RULE: Rule = "calls";
 
-/// Names that the standard library or another one has, so that a call may mean theirs.
-const ELSEWHERE: [&str; 4] = ["arg", "augment_args", "from_arg_matches", "is_some"];
+/// Names of functions of our types that the standard library or another one has, so that a call may mean theirs.
+const ELSEWHERE: [&str; 2] = ["arg", "is_some"];
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let homes = homes(tree);
     for member in &tree.workspace.members {
         let folder = format!("{}/src/", member.folder);
         let mut uses = Uses::new();
-        for source in tree.sources.iter().filter(|source| source.path.starts_with(&folder)) {
-            for (name, line) in calls(source) {
-                let other = homes.get(name).filter(|other| other.starts_with(&folder) && **other != source.path);
-                if let Some(other) = other {
-                    let from = uses.entry(source.path.clone()).or_default();
-                    from.entry((*other).to_owned()).or_insert((source, line));
-                }
+        let sources = tree.sources.iter().filter(|source| source.path.starts_with(&folder));
+        let types = Types::new(sources.clone());
+        for source in sources {
+            let by_type = types.calls(source).into_iter().map(|call| (call.home, call.line));
+            for (other, line) in
+                calls(source, &homes).chain(by_type).filter(|(other, _)| other.starts_with(&folder) && *other != source.path)
+            {
+                let from = uses.entry(source.path.clone()).or_default();
+                from.entry(other.to_owned()).or_insert((source, line));
             }
         }
         findings.extend(circles(&uses).iter().map(|circle| finding(&uses, circle)));
@@ -41,28 +49,56 @@ fn finding(uses: &Uses<'_>, circle: &[String]) -> Finding {
     source.finding(line, RULE, what, "put what both call into a file that calls neither")
 }
 
-/// The file in which a function of a name stands, for names that stand in one alone.
-fn homes(tree: &Tree) -> BTreeMap<&str, &str> {
-    let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+/// The file in which a function of a name stands, for names that stand in one alone; and whether all of that name there are methods.
+fn homes(tree: &Tree) -> BTreeMap<&str, (&str, bool)> {
+    let mut found: BTreeMap<&str, (BTreeSet<&str>, bool)> = BTreeMap::new();
     for source in &tree.sources {
-        for index in (0..source.tokens()).filter(|&index| source.word(index) == "fn" && source.is_identifier(index + 1)) {
-            if !source.beside_product(source.line(index)) {
-                found.entry(source.word(index + 1)).or_default().insert(&source.path);
-            }
+        for index in functions(source, 0, source.tokens()) {
+            let (files, are_methods) = found.entry(source.word(index + 1)).or_insert_with(|| (BTreeSet::new(), true));
+            files.insert(&source.path);
+            *are_methods &= is_method(source, index);
         }
     }
-    let alone = found.into_iter().filter(|(name, files)| files.len() == 1 && !ELSEWHERE.contains(name));
-    alone.flat_map(|(name, files)| files.into_iter().map(move |file| (name, file))).collect()
+    let elsewhere = elsewhere(tree);
+    let alone = found.into_iter().filter(|(name, (files, _))| files.len() == 1 && !elsewhere.contains(name));
+    alone.flat_map(|(name, (files, are_methods))| files.into_iter().map(move |file| (name, (file, are_methods)))).collect()
 }
 
-/// The calls of a file, each with its line.
-fn calls(source: &Source) -> impl Iterator<Item = (&str, usize)> {
+/// Names of functions that others have as well: those of traits that nobody here declares, and [`ELSEWHERE`].
+fn elsewhere(tree: &Tree) -> BTreeSet<&str> {
+    let words = |source: &Source| (1..source.tokens()).filter(|&index| source.word(index - 1) == "trait").collect::<Vec<_>>();
+    let own: BTreeSet<&str> =
+        tree.sources.iter().flat_map(|source| words(source).into_iter().map(|index| source.word(index))).collect();
+    let mut found = BTreeSet::from(ELSEWHERE);
+    for source in &tree.sources {
+        for block in blocks(source).filter(|block| block.of_trait.is_some_and(|of| !own.contains(of))) {
+            found.extend(functions(source, block.open, block.close).map(|index| source.word(index + 1)));
+        }
+    }
+    found
+}
+
+/// Whether the function whose `fn` stands at `index` has a receiver.
+fn is_method(source: &Source, index: usize) -> bool {
+    let mut first = source.behind_angles(index + 2) + 1;
+    while matches!(source.word(first), "&" | "mut" | "'") {
+        first += if source.word(first) == "'" { 2 } else { 1 };
+    }
+    source.word(first) == "self"
+}
+
+/// The calls of a file by names in `homes`, each with the file in which that stands and its line.
+fn calls<'a>(source: &'a Source, homes: &BTreeMap<&'a str, (&'a str, bool)>) -> impl Iterator<Item = (&'a str, usize)> {
     let called = |index: &usize| {
         let opens = |at: usize| source.word(at) == "(" || source.word(at) == "::" && source.word(at + 1) == "<";
         *index > 0 && matches!(source.word(index - 1), "." | "::") && source.is_identifier(*index) && opens(index + 1)
     };
-    let with_line = |index: usize| (source.word(index), source.line(index));
-    (0..source.tokens()).filter(called).map(with_line).filter(|(_, line)| !source.beside_product(*line))
+    let home = |index: usize| {
+        let (home, are_methods) = homes.get(source.word(index))?;
+        // What has no receiver is never called by one.
+        (*are_methods || source.word(index - 1) == "::").then(|| (*home, source.line(index)))
+    };
+    (0..source.tokens()).filter(called).filter_map(home).filter(|(_, line)| !source.beside_product(*line))
 }
 
 #[cfg(test)]

@@ -127,6 +127,22 @@ impl Source {
         self.tokens().saturating_sub(1)
     }
 
+    /// The index behind the angle brackets that open at `index`, or `index` where none do.
+    pub fn behind_angles(&self, index: usize) -> usize {
+        let mut depth = 0;
+        for at in index..self.tokens() {
+            match self.word(at) {
+                "<" => depth += 1,
+                ">" if !matches!(self.word(at - 1), "-" | "=") => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return at + usize::from(at > index);
+            }
+        }
+        self.tokens().max(index)
+    }
+
     /// The first line of the attributes and comments that stand right above `line`.
     pub fn header(&self, line: usize) -> usize {
         let mut first = line;

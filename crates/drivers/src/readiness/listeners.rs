@@ -53,7 +53,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     pub(super) fn stop_accept(&mut self, key: Key, completions: &mut Vec<Completion>) {
         let accepts = self.endpoints.get(key).is_none_or(|endpoint| endpoint.kind == EndpointKind::Listener);
         assert!(accepts, "only a listener accepts");
-        self.cancel_receive(key, completions);
+        self.end_receive_with(key, Fault::CANCELLED, completions);
         let told = self.endpoints.get(key).is_some_and(|endpoint| endpoint.is_shared_listener() && endpoint.is_readable());
         if told {
             self.hand_on(key);

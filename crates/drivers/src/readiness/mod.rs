@@ -33,7 +33,7 @@ use corelane_seam::{
     Address, Bell, Bind, Completion, Detached, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op, Outcome,
     Reason, Socket, StreamOutcome, Wait,
 };
-use endpoint::{Endpoint, EndpointKind, Listed, Receiving, Sending};
+use endpoint::{EndpointKind, Listed, Receiving, Sending};
 use source::ReadinessSource;
 use state::Loan;
 use state::{Budget, LOOK_EVERY};
@@ -133,11 +133,6 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         self.starved_bytes = 0;
     }
 
-    /// Ends the receive under way, if there is one, as cancelled.
-    fn cancel_receive(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        self.end_receive_with(key, Fault::CANCELLED, completions);
-    }
-
     /// Ends receiving; what has arrived is still delivered, whether its edge was seen or not.
     fn stop_receive(&mut self, key: Key, completions: &mut Vec<Completion>) {
         match self.endpoints.get(key).map(|endpoint| endpoint.receiving) {
@@ -186,7 +181,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         if self.endpoints.get(key).is_none() {
             return completions.push(Completion::failed(handle, Fault::CANCELLED));
         }
-        self.cancel_receive(key, completions);
+        self.end_receive_with(key, Fault::CANCELLED, completions);
         if let Some((handle, outcome)) = self.file_sends.cancel(key.into()) {
             completions.push(Completion::last(handle, outcome.into()));
         }
@@ -210,15 +205,6 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         }
         self.release(key, endpoint);
         self.closing.push((key.bits(), handle));
-    }
-
-    /// Closes a descriptor; through the source, if that has ever heard of it.
-    fn release(&mut self, key: Key, endpoint: Endpoint) {
-        let copies = endpoint.copies();
-        match endpoint.is_watched || endpoint.is_shared_listener() {
-            true => self.source.close(key.bits(), endpoint.descriptor, copies),
-            false => drop(endpoint.descriptor),
-        }
     }
 
     /// Hands over what the kernel was not told yet, and tells of the sockets that are closed now: whoever hears it may count

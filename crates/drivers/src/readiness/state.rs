@@ -305,6 +305,15 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         completions.push(Completion::last(handle, outcome));
     }
 
+    /// Closes a descriptor; through the source, if that has ever heard of it.
+    pub(super) fn release(&mut self, key: Key, endpoint: Endpoint) {
+        let copies = endpoint.copies();
+        match endpoint.is_watched || endpoint.is_shared_listener() {
+            true => self.source.close(key.bits(), endpoint.descriptor, copies),
+            false => drop(endpoint.descriptor),
+        }
+    }
+
     /// What a receive that ends for this reason comes to, with what it holds; none if there is none.
     fn given_up(&mut self, receiving: Receiving, fault: Fault) -> Option<Outcome> {
         Some(match receiving {

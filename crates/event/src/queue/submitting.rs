@@ -1,7 +1,6 @@
 //! What is asked of a queue beside changes and events: operations, and names.
 
 use std::os::fd::RawFd;
-use std::sync::Arc;
 
 use super::Queue;
 use crate::names::Named;
@@ -91,24 +90,5 @@ impl Queue {
     pub fn poster(&self) -> Result<Poster, Refused> {
         self.check_home()?;
         self.state().poster()
-    }
-
-    /// The queue is closed: nothing of its operations goes on.
-    pub(super) fn cancel_all(&self) {
-        // After a panic under the lock nothing goes on anyway.
-        if let Ok(mut state) = self.state.lock() {
-            state.cancel_all();
-        }
-    }
-
-    /// Helpers tell what became of their work, for as long as there is a queue.
-    pub(super) fn hear_of_helpers(self: &Arc<Self>) {
-        let queue = Arc::downgrade(self);
-        let tell = move |operation, helped| {
-            if let Some(queue) = queue.upgrade() {
-                queue.state().helped(operation, helped);
-            }
-        };
-        self.state().have_helpers_tell(Arc::new(tell));
     }
 }

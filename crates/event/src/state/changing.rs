@@ -12,7 +12,7 @@ use super::parts::State;
 use super::timers::Timers;
 use crate::interest::{Interest, Source, Timing, Trigger};
 use crate::poster::{Posted, Poster};
-use crate::record::{Change, Event, Filter, Flags, Manner, notes};
+use crate::record::{Change, Filter, Flags, Manner, notes};
 use crate::refused::{REPLACED, Refused};
 use crate::set::Token;
 use crate::signals;
@@ -20,10 +20,8 @@ use crate::signals;
 /// Timers of one queue.
 const TIMERS: usize = 4096;
 
-const MISSING: Refused =
+pub(super) const MISSING: Refused =
     Refused::new(number::ENOENT, "nothing is registered under this ident and filter: the caller adds it first");
-
-const KNOWN: Refused = Refused::new(number::EEXIST, "this is registered: the caller modifies it, or removes it first");
 
 const SUBMITTED: Refused =
     Refused::new(number::EBUSY, "the end of an operation is told in any case: the caller cancels it, and takes what is told");
@@ -60,24 +58,8 @@ impl State {
         result
     }
 
-    /// Registers what is not registered yet, in a manner of its own. The event, if it is ready by now and that is to be told at once.
-    pub fn introduce(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
-        if self.find(change)?.is_some() {
-            return Err(KNOWN);
-        }
-        self.add_in(change, manner)
-    }
-
-    /// Replaces what is registered.
-    pub fn modify(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
-        let key = self.find(change)?.ok_or(MISSING)?;
-        self.check_not_submitted(key)?;
-        self.drop_interest(key);
-        self.add_in(change, manner)
-    }
-
     /// Whether an interest is the program's, and not an operation's.
-    fn check_not_submitted(&self, key: Key) -> Result<(), Refused> {
+    pub(super) fn check_not_submitted(&self, key: Key) -> Result<(), Refused> {
         if matches!(self.interests[key].source, Source::Submitted(_)) { Err(SUBMITTED) } else { Ok(()) }
     }
 
@@ -93,7 +75,7 @@ impl State {
         let is_there = match self.drop_interest(key) {
             Standing::There => true,
             Standing::Gone => false,
-            Standing::Unasked => self.origins.get(origin).is_some_and(|origin| self.is_same(origin)),
+            Standing::Unasked => self.origins.get(origin).is_some_and(|origin| origin.is_same(&self.set)),
         };
         if is_there {
             return Ok(());
@@ -103,17 +85,6 @@ impl State {
             self.end_origin(origin);
         }
         descriptor::identity_of(number).map_err(Refused::system).and(Err(MISSING))
-    }
-
-    fn add_in(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
-        let entered = match self.add(change, manner) {
-            Err(REPLACED) => self.add(change, manner),
-            entered => entered,
-        };
-        let told = entered.map(|key| if manner.contains(Manner::QUEUED) { None } else { self.tell_new(key) });
-        self.timers.iter_mut().for_each(Timers::settle);
-        self.settle_bell();
-        told
     }
 
     /// What is registered is told, whatever its origin says.
@@ -136,7 +107,7 @@ impl State {
     }
 
     /// What is registered under a change's ident and filter, for the open file that the ident means now.
-    fn find(&mut self, change: &Change) -> Result<Option<Key>, Refused> {
+    pub(super) fn find(&mut self, change: &Change) -> Result<Option<Key>, Refused> {
         if change.filter.of_descriptor() {
             let number = descriptor_of(change)?;
             let Some(origin) = self.origin_of(number)? else { return Ok(None) };
@@ -145,16 +116,7 @@ impl State {
         Ok(self.known(change.ident, change.filter))
     }
 
-    /// What is registered under an ident and a filter, whatever file the ident means by now.
-    pub(super) fn known(&self, ident: u64, filter: Filter) -> Option<Key> {
-        if !filter.of_descriptor() {
-            return self.keys.get(&(filter.number(), ident)).copied();
-        }
-        let origin = self.numbers.get(&RawFd::try_from(ident).ok()?)?;
-        self.origins[*origin].interests.get(filter)
-    }
-
-    fn add(&mut self, change: &Change, manner: Manner) -> Result<Key, Refused> {
+    pub(super) fn add(&mut self, change: &Change, manner: Manner) -> Result<Key, Refused> {
         check_names(change)?;
         self.make_room()?;
         let source = self.source(change)?;
@@ -383,7 +345,7 @@ impl State {
 
     /// An origin does not have what is asked for, or is not what its number means by now.
     fn misfit(&mut self, origin: Key, refused: Refused) -> Refused {
-        let is_replaced = !self.is_same(&self.origins[origin]);
+        let is_replaced = !self.origins[origin].is_same(&self.set);
         if is_replaced || self.origins[origin].is_empty() {
             self.end_origin(origin);
         }

@@ -1,28 +1,13 @@
 //! What processes do: forks and programs, and children that are followed.
 
 use corelane_os::events::connector::Deed;
-use corelane_os::events::polling::Readiness;
 use corelane_seam::slab::Key;
 
 use super::parts::State;
-use super::processes::{Processes, needs_connector};
 use crate::interest::Source;
 use crate::record::{Change, Filter, Flags, notes};
-use crate::refused::Refused;
-use crate::set::Token;
 
 impl State {
-    /// Hears of what processes do, if a change asks for it.
-    pub(super) fn prepare_processes(&mut self, change: &Change) -> Result<(), Refused> {
-        if change.filter != Filter::Process || !needs_connector(change.notes) || self.heard_processes.is_some() {
-            return Ok(());
-        }
-        let processes = Processes::new()?;
-        self.set.add(processes.number(), Readiness::IN, Token::Processes.word()).map_err(Refused::system)?;
-        self.heard_processes = Some(processes);
-        Ok(())
-    }
-
     /// Hears of what processes have done.
     pub(super) fn hear_processes(&mut self) {
         let mut deeds = Vec::new();

@@ -1,6 +1,6 @@
 //! What activity with a descriptor comes from.
 
-use corelane_os::events::descriptor::{FileState, Identity, Kind};
+use corelane_os::events::descriptor::{self, FileState, Identity, Kind};
 use corelane_os::events::polling::Readiness;
 use corelane_os::events::process::PidFd;
 use corelane_seam::slab::Key;
@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 
 use super::interests::Interests;
 use crate::closing::Watch;
+use crate::set::Watched;
 
 /// What activity with a descriptor comes from.
 pub(super) struct Origin {
@@ -65,6 +66,12 @@ impl Origin {
             reported: (0, Readiness::empty()),
             dozing: false,
         }
+    }
+
+    /// Whether its number means the file that was registered; the set knows where identity does not tell.
+    pub fn is_same(&self, set: &Watched) -> bool {
+        descriptor::identity_of(self.number) == Ok(self.identity)
+            && (self.kind != Kind::Nameless || self.registered.is_none() || set.has(self.number))
     }
 
     pub fn rest(&mut self) -> &mut Rest {

@@ -9,11 +9,12 @@ use std::os::fd::RawFd;
 
 use super::origin::{Origin, Rest};
 use super::parts::State;
-use super::processes::needs_connector;
+use super::processes::{Processes, needs_connector};
 use crate::closing;
 use crate::interest::{Interest, Source};
-use crate::record::{Filter, Flags, Manner};
+use crate::record::{Change, Filter, Flags, Manner};
 use crate::refused::Refused;
+use crate::set::Token;
 use crate::signals;
 
 /// What an exclusive registration may wait for (epoll_ctl(2)).
@@ -214,6 +215,17 @@ impl State {
         Standing::Unasked
     }
 
+    /// Hears of what processes do, if a change asks for it.
+    pub(super) fn prepare_processes(&mut self, change: &Change) -> Result<(), Refused> {
+        if change.filter != Filter::Process || !needs_connector(change.notes) || self.heard_processes.is_some() {
+            return Ok(());
+        }
+        let processes = Processes::new()?;
+        self.set.add(processes.number(), Readiness::IN, Token::Processes.word()).map_err(Refused::system)?;
+        self.heard_processes = Some(processes);
+        Ok(())
+    }
+
     /// An interest asks for `after` where it asked for `before`: with the last that needs it, nothing is heard of processes any more.
     pub(super) fn count_process(&mut self, before: u32, after: u32) {
         let Some(processes) = &mut self.heard_processes else {
@@ -358,19 +370,13 @@ impl State {
     /// Whether an origin is the open file that it was. One that is not asked is `trusted` to be the one that was reported.
     #[inline]
     pub(super) fn is_alive(&self, origin: &Origin, trusted: bool) -> bool {
-        !origin.watch.is_closed() && (trusted || closing::are_told() || origin.is_process() || self.is_same(origin))
-    }
-
-    /// Whether an origin's number means the file that was registered; the set knows where identity does not tell.
-    pub(super) fn is_same(&self, origin: &Origin) -> bool {
-        descriptor::identity_of(origin.number) == Ok(origin.identity)
-            && (origin.kind != Kind::Nameless || origin.registered.is_none() || self.set.has(origin.number))
+        !origin.watch.is_closed() && (trusted || closing::are_told() || origin.is_process() || origin.is_same(&self.set))
     }
 
     /// An origin's answer does not fit its report: it may be another file's.
     pub(super) fn suspect(&mut self, key: Key) {
         let origin = &self.origins[key];
-        let same = origin.is_process() || self.is_same(origin);
+        let same = origin.is_process() || origin.is_same(&self.set);
         if !same {
             self.end_origin(key);
         }

@@ -21,6 +21,7 @@ use crate::interest::Interest;
 use crate::names::Names;
 use crate::poster::Posted;
 use crate::ready::Ready;
+use crate::record::Filter;
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
 use crate::spare;
@@ -114,6 +115,15 @@ impl State {
             own,
             home,
         })
+    }
+
+    /// What is registered under an ident and a filter, whatever file the ident means by now.
+    pub(super) fn known(&self, ident: u64, filter: Filter) -> Option<Key> {
+        if !filter.of_descriptor() {
+            return self.keys.get(&(filter.number(), ident)).copied();
+        }
+        let origin = self.numbers.get(&RawFd::try_from(ident).ok()?)?;
+        self.origins[*origin].interests.get(filter)
     }
 
     /// Room for one interest more, wherever it may come to stand.
@@ -238,7 +248,7 @@ impl State {
         for key in self.origins.keys() {
             let origin = &self.origins[key];
             // One whose file is gone is found when it is next looked at: what has its number now is not what was registered.
-            if let Some(what) = origin.registered.filter(|_| origin.is_process() || self.is_same(origin)) {
+            if let Some(what) = origin.registered.filter(|_| origin.is_process() || origin.is_same(set)) {
                 let _ = set.add(origin.number, what, key.bits());
             }
         }

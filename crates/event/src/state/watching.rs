@@ -98,7 +98,7 @@ impl State {
         origin.rest().watch = None;
         let is_nameless = descriptor::file_state(origin.number).is_ok_and(|state| state.links == 0);
         // A file that has names may have got the inode, and so the identity, of the one that is gone.
-        if !is_nameless || !self.is_same(&self.origins[key]) {
+        if !is_nameless || !self.origins[key].is_same(&self.set) {
             self.end_origin(key);
         }
     }

@@ -37,8 +37,8 @@ impl Ports {
             let number = world.0.borrow_mut().ledger.enter(lane, Handle::NOBODY, &Op::Frame(FrameOp::Close { port }));
             self.push(Asked { number, handle: Handle::NOBODY }, op);
         }
-        let now = world.now();
-        self.advance(now.nanoseconds());
+        let now = world.0.borrow().clock.now();
+        self.advance(now);
         let has_more = self.has_more();
         let state = &mut *world.0.borrow_mut();
         let own = &mut state.lanes[lane];

@@ -1,9 +1,6 @@
 //! Who asks for the groups that are listened for at an interface, and when that is answered.
 
-use super::{Interface, solicited};
-use corelane_wire::packet::dhcpv6::RELAYS_AND_SERVERS;
 use corelane_wire::packet::mld::Query;
-use std::net::Ipv6Addr;
 
 /// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
@@ -55,18 +52,10 @@ fn moment(now: u64, query: &Query, draw: u64) -> u64 {
     now + draw % (u64::from(query.delay) * MILLISECOND * 3 / 4).max(1)
 }
 
-/// The groups that are listened for at an interface, each once: those of its addresses, and that of relays.
-pub(crate) fn groups_of(interface: &Interface) -> Vec<Ipv6Addr> {
-    let of_relays = interface.relays(false).then_some(RELAYS_AND_SERVERS);
-    let mut groups: Vec<_> = interface.own_v6().map(solicited).chain(of_relays).collect();
-    groups.sort_unstable();
-    groups.dedup();
-    groups
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv6Addr;
 
     #[test]
     fn an_answer_is_given_within_its_time() {

@@ -205,18 +205,19 @@ impl Steering {
         self.leaving = Some((reply, now));
     }
 
-    /// The lane is served nowhere any more: that is told to whoever waits for it.
-    pub(crate) fn note_left(&mut self) {
-        // reason: asked by the caller.
-        let (reply, _) = self.leaving.take().expect("a lane that has left was leaving");
-        reply(Ok(()));
+    /// Tells whoever waits for it that the lane has left, if it was leaving, and is served nowhere any more.
+    pub(crate) fn note_left(&mut self, is_served: bool) {
+        if let Some((reply, _)) = self.leaving.take_if(|_| !is_served) {
+            reply(Ok(()));
+        }
     }
 
-    /// A socket that the lane was served at is closed.
-    pub(crate) fn place_closed(&mut self, at: Option<TransportAddress>) {
+    /// A socket that the lane was served at is closed; there is another one, or none.
+    pub(crate) fn place_closed(&mut self, at: Option<TransportAddress>, is_served: bool) {
         if let Some((selection, at)) = self.selection.as_mut().zip(at) {
             selection.leave(at);
         }
+        self.note_left(is_served);
     }
 
     /// Something came that was selected for this lane: soon the counts are to be read.

@@ -52,7 +52,7 @@ impl Services {
             }
             Outcome::Closed => {
                 let at = self.served.table.listeners.closed(index);
-                self.place_closed(at);
+                self.steering.place_closed(at, self.served.table.is_served());
             }
             // It was stopped, or is being closed.
             Outcome::Failed(fault) if fault.reason == Reason::Cancelled => {}

@@ -76,7 +76,8 @@ impl Services {
         sockets.found(services, id)?;
         sockets.dismiss(services, id);
         if let Some(address) = sockets.unbind(id) {
-            self.place_closed(TransportAddress::of(Transport::Udp, &address));
+            let at = TransportAddress::of(Transport::Udp, &address);
+            self.steering.place_closed(at, self.served.table.is_served());
         }
         Some(())
     }

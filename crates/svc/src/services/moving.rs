@@ -104,8 +104,6 @@ impl Services {
 
     /// A connection has come from another lane, or back.
     pub(crate) fn arrive(&mut self, kit: &mut Kit, driver: &mut dyn Driver, packed: Box<Packed>) {
-        // It may be the first that the lane hears of anything.
-        self.start(kit);
         let service = packed.label.service;
         match self.take_in(kit, driver, packed) {
             Arrival::Here => self.served.table.count(service, ServiceCounter::MovesHere, 1),

@@ -97,11 +97,11 @@ impl Services {
 
     pub(crate) fn leave_timer(&mut self, kit: &mut Kit) {
         if !self.steering.is_leaving() || self.served.table.draining {
-            return self.note_left();
+            return self.steering.note_left(self.served.table.is_served());
         }
         self.served.table.close_settled(kit, false);
         self.close_owing_nothing(kit);
-        self.note_left();
+        self.steering.note_left(self.served.table.is_served());
         if self.steering.is_leaving() {
             kit.start_timer(kit.now() + crate::services::drain::LOOK, Handle::new(class::LEAVE, 0, 0));
         }
@@ -117,19 +117,6 @@ impl Services {
                 self.served.table.sockets.close_quiet(&self.served.table.services, socket);
             }
         }
-    }
-
-    /// Tells whoever waits for it that the lane has left, if it has: Unix sockets, too, to which no flows come.
-    pub(crate) fn note_left(&mut self) {
-        if self.steering.is_leaving() && self.served.table.served_sockets().is_empty() {
-            self.steering.note_left();
-        }
-    }
-
-    /// A socket that the lane was served at is closed.
-    pub(crate) fn place_closed(&mut self, at: Option<TransportAddress>) {
-        self.steering.place_closed(at);
-        self.note_left();
     }
 
     fn enter(&mut self, driver: &mut dyn Driver) -> Result<(), Error> {
