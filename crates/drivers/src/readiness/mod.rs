@@ -31,7 +31,7 @@ use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
     Address, Bell, Bind, Completion, Detached, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op, Outcome,
-    Reason, Socket, StreamOutcome, Wait,
+    Reason, Socket, StreamOp, StreamOutcome, Wait,
 };
 use endpoint::{EndpointKind, Listed, Receiving, Sending};
 use source::ReadinessSource;
@@ -57,6 +57,12 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     fn perform(&mut self, handle: Handle, op: Op, completions: &mut Vec<Completion>) {
         op.check();
         let outcome = match op {
+            Op::Stream(StreamOp::SendFile { socket, beneath, path, sync }) => {
+                match self.begin_file_send(handle, socket, (beneath, path), sync) {
+                    Ok((step, open)) => return self.perform(step, open, completions),
+                    Err(refused) => Some(refused.into()),
+                }
+            }
             Op::Stream(op) => self.perform_on_stream(handle, op, completions),
             Op::Datagram(op) => self.perform_on_datagrams(handle, op),
             Op::File(FileOp::Watch { directory }) => {

@@ -8,8 +8,8 @@ use crate::stream::{self, Received};
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
 use corelane_seam::{
-    Address, Chain, Completion, Fault, File, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Socket, StreamOp,
-    StreamOptions, StreamOutcome,
+    Address, Chain, Completion, Fault, File, Handle, Lease, Op, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Socket,
+    StreamOp, StreamOptions, StreamOutcome,
 };
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -33,30 +33,24 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
                 None
             }
             StreamOp::Connect { to, from, options } => self.connect(handle, &to, from.as_ref(), &options),
-            StreamOp::SendFile { socket, beneath, path, sync } => {
-                self.send_file(handle, socket, (beneath, path), sync, completions)
-            }
+            StreamOp::SendFile { .. } => unreachable!("`perform` has taken it"),
         }
     }
 
-    /// Begins to send a file by its path. Its steps are operations like those of lanes.
-    #[inline(never)]
-    fn send_file(
+    /// Begins to send a file by its path; returns its first step, an operation like those of lanes, or the end.
+    pub(super) fn begin_file_send(
         &mut self,
         handle: Handle,
         socket: Socket,
         path: (Option<File>, PathBuf),
         sync: bool,
-        completions: &mut Vec<Completion>,
-    ) -> Option<Outcome> {
+    ) -> Result<(Handle, Op), StreamOutcome> {
         let Some(endpoint) = self.socket(socket) else {
-            return Some(StreamOutcome::FileSent { bytes: 0, length: 0, fault: Some(Fault::CANCELLED) }.into());
+            return Err(StreamOutcome::FileSent { bytes: 0, length: 0, fault: Some(Fault::CANCELLED) });
         };
         assert!(endpoint.kind == EndpointKind::Stream, "a file is sent to a connection");
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
-        let (step, open) = self.file_sends.begin(handle, socket, path, sync);
-        self.perform(step, open, completions);
-        None
+        Ok(self.file_sends.begin(handle, socket, path, sync))
     }
 
     pub(super) fn connect(

@@ -22,6 +22,11 @@ impl State {
     pub(super) fn start(&mut self, lane: usize, asked: Asked, op: Op) {
         match op {
             Op::Stream(StreamOp::StopAccept { listener }) => self.stop_accept(lane, listener),
+            Op::Stream(op @ StreamOp::SendFile { .. }) => {
+                if let Some((asked, step)) = self.begin_file_send(lane, asked, op) {
+                    self.start(lane, asked, step);
+                }
+            }
             Op::Stream(op) => self.start_on_stream(lane, asked, op),
             Op::Datagram(op) => self.start_on_datagrams(lane, asked, op),
             Op::File(op) => self.start_on_file(lane, asked, op),
