@@ -4,7 +4,7 @@
 //! | subject | modules |
 //! | --- | --- |
 //! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `options`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners`, `uncopied` |
-//! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `scheduling`, `halt`, `limits`, `rights` |
+//! | threads: for lanes, where one is, what it may do, and those beside lanes | `runner`, `aside`, `cpus`, `scheduling`, `halt`, `limits`, `rights` |
 //! | memory: of the process, shared with children, behind a counter page, for another process, of a lane | `memory`, `shared`, `page`, `handed_memory`, `lane_memory`, `memory_file`, `sealed_file` |
 //! | time, chance, signals | `clock`, `random`, `signals` |
 //! | what the kernel tells: in files, over netlink, about processes and directories | `kernel_files`, `netlink`, `processes`, `watches`, `events` |
@@ -21,6 +21,7 @@
 //! memory.
 #![allow(unsafe_code)]
 
+pub mod aside;
 pub mod caller;
 pub mod claim;
 pub mod clock;

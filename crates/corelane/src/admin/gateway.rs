@@ -19,6 +19,8 @@ use std::path::Path;
 use std::time::Duration;
 use words::{Page, Request, json};
 
+#[cfg(test)]
+pub(crate) use lanes::{Beside, Passed};
 pub(crate) use lanes::{Counted, Found, InForce, Lanes, Seen, Sighted, add_row, add_totals};
 pub(crate) use offloaded::Offloaded;
 pub(crate) use ruling::Ruling;

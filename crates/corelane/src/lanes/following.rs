@@ -4,6 +4,7 @@ use crate::admin::gateway::Ruling;
 use crate::admin::messages::Degraded;
 use crate::lanes::frames::Placing;
 use corelane_machine::routes::{RouteEvent, RouteFollower};
+use corelane_os::aside::Aside;
 use corelane_os::report;
 use std::fmt::Display;
 use std::io;
@@ -26,9 +27,10 @@ pub(crate) struct Following {
 
 impl Following {
     /// Follows a table of the thread's network namespace. What is wrong is told to the operator, and tried again.
-    pub(crate) fn start(table: u32, ruling: Arc<Ruling>, lanes: Arc<Placing>) -> Self {
+    pub(crate) fn start(table: u32, ruling: Arc<Ruling>, lanes: Arc<Placing>, aside: Aside) -> Self {
         let (stop, stopped) = channel::<()>();
         let body = move || {
+            aside.take();
             let mut follow =
                 Follow { table, follower: None, untold: Vec::new(), trouble: String::new(), left_out: 0, refused: 0 };
             while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {

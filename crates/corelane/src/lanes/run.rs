@@ -27,6 +27,7 @@ use crate::lanes::take_over::{Giver, Passage, Taken};
 use crate::lanes::url::Url;
 use corelane_drivers::{Crossing, EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, LaneSettings, Order, Tell};
+use corelane_os::aside::Aside;
 use corelane_os::claim::claim;
 use corelane_os::report;
 use corelane_os::runner::{LaneThread, raise_descriptor_limit, spawn};
@@ -230,7 +231,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
     running.watch_for_stalls(lanes)?;
     running.govern_receiving(lanes)?;
-    running.gateway = LiveGateway::new(lanes, ruling, packets.as_ref());
+    running.gateway = LiveGateway::new(lanes, ruling, packets.as_ref(), running.aside());
     let mut running = running.with_socket(lanes, packets).with_beside(lanes);
     running.taken = taken;
     Ok(running)
@@ -357,6 +358,13 @@ impl Running {
     #[cfg(feature = "packets")]
     pub fn user_fraction(&self) -> Option<UserFraction> {
         self.receiving.clone()
+    }
+
+    /// Where to compute beside these lanes, such as what is read anew while they serve: it takes none of them its time where there is a CPU without a lane, and little where there
+    /// is none.
+    #[must_use]
+    pub fn aside(&self) -> Aside {
+        Aside::of(self.cpus.iter().copied().flatten())
     }
 
     /// What a gateway has at each of its ports, in words; nothing where lanes are none.

@@ -31,6 +31,13 @@ pub(crate) struct Placing {
 }
 
 impl Placing {
+    /// Of no lane.
+    #[cfg(test)]
+    pub(crate) fn of_nobody() -> Self {
+        let tell = corelane_lane::Control::new(0).words().0;
+        Self { tables: Insisting::new(tell.clone(), 0), tell, lanes: 0, selectors: Vec::new(), polling: None, fast: None }
+    }
+
     /// Offers packets to other processes, if a port says where; what is returned is kept as long as the lanes run.
     pub(crate) fn offer(&self, wires: &Wires) -> Result<Option<Box<dyn Any + Send>>, Error> {
         let Some(path) = wires.channels() else { return Ok(None) };
