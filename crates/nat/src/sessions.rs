@@ -77,11 +77,11 @@ impl Sessions {
 
     /// Brings what look-ups with these hashes need into the cache. Both loops are as short as can be: a processor then has many rounds of each under way, and
     /// waits for all of their memory at once.
-    pub fn touch<const N: usize>(&self, hashes: &[u64; N]) {
-        let numbers = hashes.map(|hash| self.index.likely(hash));
-        let used = numbers.map(|number| self.sessions.get(number as usize).map_or(0, |session| session.used));
+    pub fn touch(&self, hashes: &[u64], numbers: &mut [u32]) {
+        numbers.iter_mut().zip(hashes).for_each(|(number, hash)| *number = self.index.likely(*hash));
+        let used = |number: &u32| self.sessions.get(*number as usize).map_or(0, |session| session.used);
         // Only that they are read counts.
-        std::hint::black_box(used);
+        std::hint::black_box(numbers.iter().fold(0, |all, number| all | used(number)));
     }
 
     /// The session of a key; its time may be over.

@@ -1,6 +1,7 @@
 //! What rules and the translation add to a packet that is forwarded: 510 bytes from one of 40 VLANs to a router at the last. On a simulated wire, whose own cost is the same in
 //! each row, so the differences count. The last rows translate packets of few and of many flows, each of a flow by chance; what makes them costs the same in both, so that their
-//! ratio is that of whole packets. `cargo bench -p corelane-stack`; with a row's name and a number of packets, for one that counts instructions, that alone is run.
+//! ratio is that of whole packets. `cargo bench -p corelane-stack`; with a row's name or a number of flows, and a number of packets, for one that counts instructions, that alone is
+//! run.
 #![allow(clippy::unwrap_used, dead_code)] // no part of the product
 
 #[path = "../tests/simulated/frames.rs"]
@@ -138,16 +139,29 @@ fn of_flows() {
         order.iter().for_each(|place| took[*place] = both[*place].round(20_000));
         rounds.push(took);
     }
-    let median = |of: &dyn Fn(&[f64; 2]) -> f64| {
-        let mut values: Vec<f64> = rounds.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        (values[0], values[ROUNDS / 2], values[ROUNDS - 1])
-    };
     for (place, flows) in FLOWS.into_iter().enumerate() {
-        println!("nat, {flows} flows: {:.0} ns a packet", median(&|took| took[place]).1);
+        println!("nat, {flows} flows: {:.0} ns a packet", median(rounds.iter().map(|took| took[place])));
     }
-    let (least, middle, most) = median(&|took| took[1] / took[0]);
-    println!("nat, {} flows by {}: {middle:.3} ({least:.3} to {most:.3} in {ROUNDS} rounds)", FLOWS[1], FLOWS[0]);
+    let ratios: Vec<f64> = rounds.iter().map(|took| took[1] / took[0]).collect();
+    let [low, high] = interval(&ratios);
+    let middle = median(ratios.iter().copied());
+    println!("nat, {} flows by {}: {middle:.3} ({low:.3} to {high:.3} in {ROUNDS} rounds)", FLOWS[1], FLOWS[0]);
+    println!("each: {ratios:.3?}");
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The bootstrap 90 % interval of the median.
+fn interval(values: &[f64]) -> [f64; 2] {
+    let mut random = Random::new(1);
+    let mut medians: Vec<f64> =
+        (0..10_000).map(|_| median((0..values.len()).map(|_| values[random.index(values.len())]))).collect();
+    medians.sort_by(f64::total_cmp);
+    [medians[500], medians[9_499]]
 }
 
 /// Forwards so many packets; nanoseconds for each.
@@ -189,7 +203,12 @@ fn forward(row: &str, packets: u32) -> f64 {
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
     if let (Some(row), Some(packets)) = (arguments.next(), arguments.next()) {
-        println!("{row}: {:.0} ns a packet", forward(&row, packets.parse().unwrap()));
+        let packets = packets.parse().unwrap();
+        let took = match row.parse() {
+            Ok(flows) => Translating::new(flows).round(packets),
+            Err(_) => forward(&row, packets),
+        };
+        println!("{row}: {took:.0} ns a packet");
         return;
     }
     for row in ROWS {
