@@ -1,5 +1,7 @@
 //! From the hash of a key to its session: open addresses, four bytes an entry, so that the index of many sessions lies in the cache.
 
+use corelane_seam::fetch;
+
 /// Entries among which the likely one is looked for: where half of all are free, hardly one lies further from its home.
 const LIKELY: usize = 4;
 
@@ -29,8 +31,14 @@ impl Index {
         (hash >> 32) as u32 >> self.bits << self.bits | (number + 1) << 1 | way
     }
 
-    /// The number of the session that is likely meant: whose entry is the first of a few that has the hash's bits. It is of use for who wants both in the cache before they
-    /// are needed. All entries are compared, because a jump that is guessed wrong would end what a processor has under way.
+    /// Asks for the memory in which a look-up begins.
+    #[inline]
+    pub fn fetch(&self, hash: u64) {
+        fetch(&self.entries[self.home(hash)]);
+    }
+
+    /// The number of the session that is likely meant: whose entry is the first of a few that has the hash's bits. It is of use for who fetches it before
+    /// it is needed. All entries are compared, because a jump that is guessed wrong costs more.
     #[inline]
     pub fn likely(&self, hash: u64) -> u32 {
         let (tag, mask) = (self.entry(hash, 0, 0) & !((1 << self.bits) - 1), (1 << self.bits) - 1);

@@ -237,9 +237,10 @@ impl Nat {
         let keys = fronts.into_iter().filter_map(|front| self.key_of(front));
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = self.sessions.hash(&key);
+            self.sessions.fetch_entry(*hash);
             many += 1;
         }
-        self.sessions.touch(&hashes[..many], &mut [0; AHEAD][..many]);
+        hashes[..many].iter().for_each(|hash| self.sessions.fetch_session(*hash));
     }
 
     /// What a packet's session would be found by: one that is for an external address comes from outside, as far as can be told without an interface.
@@ -258,9 +259,9 @@ impl Nat {
             looked.read = Packet::read(packet, 0);
             let key = looked.parts().and_then(|parts| key(self, parts));
             *hash = key.map_or(0, |key| self.sessions.hash(&key));
+            self.sessions.fetch_entry(*hash);
         }
-        let many = packets.len().min(AHEAD);
-        self.sessions.touch(&hashes[..many], &mut [0; AHEAD][..many]);
+        hashes.iter().take(packets.len()).for_each(|hash| self.sessions.fetch_session(*hash));
         for (looked, hash) in all.iter_mut().zip(hashes) {
             let key = looked.parts().and_then(|parts| key(self, parts));
             looked.number = key.and_then(|key| self.sessions.find_hashed(&key, hash));
@@ -529,6 +530,12 @@ mod tests {
     const INSIDE: End = (Ipv4Addr::new(10, 0, 0, 5), 4000);
     const REMOTE: End = (Ipv4Addr::new(198, 51, 100, 1), 53);
 
+    fn nat() -> Nat {
+        let hasher = Arc::new(FlowHasher::new(&corelane_rss::Key::MICROSOFT, HashTypes::ALL));
+        let mut random = corelane_seam::Random::new(1);
+        Nat::new(&Settings::new(Ipv4Addr::new(192, 0, 2, 1)), hasher, || random.bits()).unwrap()
+    }
+
     /// Said to have data, which lies elsewhere.
     fn datagram(from: End, to: End) -> [u8; 28] {
         let mut bytes = [0; 28];
@@ -546,13 +553,7 @@ mod tests {
 
     #[test]
     fn ahead_a_packet_is_looked_for_by_the_key_of_its_session() {
-        let hasher = Arc::new(FlowHasher::new(&corelane_rss::Key::MICROSOFT, HashTypes::ALL));
-        let mut word = 0_u64;
-        let random = || {
-            word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            word
-        };
-        let mut nat = Nat::new(&Settings::new(Ipv4Addr::new(192, 0, 2, 1)), hasher, random).unwrap();
+        let mut nat = nat();
         let question = datagram(INSIDE, REMOTE);
         let mut sent = question;
         assert_eq!(nat.outgoing_front(0, &mut sent, 228, |_| true), Verdict::Translated);
@@ -568,11 +569,9 @@ mod tests {
     /// More than are looked at together, with as many sessions as are needed for a look; and none at all.
     #[test]
     fn any_number_of_packets_may_come_ahead() {
-        let hasher = Arc::new(FlowHasher::new(&corelane_rss::Key::MICROSOFT, HashTypes::ALL));
-        let mut nat = Nat::new(&Settings::new(Ipv4Addr::new(192, 0, 2, 1)), hasher, || 7).unwrap();
-        let questions: Vec<[u8; 28]> = (0..MANY as u32)
-            .map(|number| datagram((Ipv4Addr::from_bits(0x0a00_0000 + number), 4000), REMOTE))
-            .collect();
+        let mut nat = nat();
+        let questions: Vec<[u8; 28]> =
+            (0..MANY as u32).map(|number| datagram((Ipv4Addr::from_bits(0x0a00_0000 + number), 4000), REMOTE)).collect();
         for question in &questions {
             assert_eq!(nat.outgoing_front(0, &mut { *question }, 228, |_| true), Verdict::Translated);
         }

@@ -30,6 +30,7 @@ mod datagram;
 mod detached;
 mod driver;
 mod error;
+mod fetch;
 mod frame;
 mod handle;
 mod instant;
@@ -67,6 +68,7 @@ pub use driver::{
     Wait,
 };
 pub use error::{Error, Fault, Reason};
+pub use fetch::fetch;
 pub use frame::{
     Checksum, FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory,
     FrameParcel, NotLent, VlanTag,
