@@ -31,6 +31,7 @@ mod detached;
 mod driver;
 mod error;
 mod file_sends;
+mod fetch;
 mod frame;
 mod handle;
 mod instant;
@@ -69,6 +70,7 @@ pub use driver::{
 };
 pub use error::{Error, Fault, Reason};
 pub use file_sends::{FileSends, FileStep};
+pub use fetch::fetch;
 pub use frame::{
     Checksum, FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory,
     FrameParcel, NotLent, VlanTag,

@@ -406,6 +406,8 @@ fn run(net: &mut Net, gates: &mut [Gate], beside: &mut Beside, at_most: usize) -
     heard.drain(..).for_each(|heard| round.hear(heard));
     // What waited before comes first.
     handled += round.run(at_most.saturating_sub(handled));
+    let has_frames = gates.iter().filter(|gate| gate.has_frames());
+    has_frames.for_each(|gate| round.look_ahead(gate.incoming().take(at_most.saturating_sub(handled))));
     // Of each port one frame after the other: one that is flooded leaves the others their part.
     while handled < at_most && gates.iter().any(Gate::has_frames) {
         for (port, gate) in gates.iter_mut().enumerate() {
