@@ -137,9 +137,14 @@ impl World {
         own.bell_rang = true;
     }
 
-    /// From now on lane `lane` makes no turn, as one whose service does not return.
+    /// From now on lane `lane` makes no turn, as one whose service does not return, or whose CPU others have.
     pub fn hold_up(&self, lane: usize) {
         self.0.borrow_mut().lanes[lane].trouble = Some(Trouble::Stuck);
+    }
+
+    /// Lane `lane` goes on, if it was held up ([`World::hold_up`]).
+    pub fn let_go(&self, lane: usize) {
+        self.0.borrow_mut().lanes[lane].trouble.take_if(|trouble| *trouble == Trouble::Stuck);
     }
 
     /// The time, by the clock that all lanes share.

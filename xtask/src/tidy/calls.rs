@@ -125,6 +125,13 @@ mod tests {
     }
 
     #[test]
+    fn a_circle_by_the_type_of_a_receiver_is_told_whoever_has_such_names() {
+        let other = ("crates/b/src/lib.rs", "fn first() {}\nfn second() {}");
+        assert!(found(&[ONE, TWO, other]).is_empty(), "nobody knows the type");
+        assert_eq!(found(&[ONE, TWO, other, ("crates/a/src/lib.rs", "struct S;")]).len(), 1);
+    }
+
+    #[test]
     fn what_may_be_meant_otherwise_is_none() {
         let other = ("crates/b/src/lib.rs", "fn first() {}");
         assert!(found(&[ONE, TWO, other]).is_empty(), "a name of two files");
@@ -132,6 +139,11 @@ mod tests {
         assert!(found(&[ONE, told]).is_empty(), "no call");
         let tested = ("crates/a/src/two.rs", "fn second() {}\n#[cfg(test)]\nmod tests {\nfn t() { s.first() }\n}");
         assert!(found(&[ONE, tested]).is_empty(), "a test");
+        let of_others = ("crates/a/src/one.rs", "impl Iterator for S {\nfn first(&self) { self.second(); }\n}");
+        assert!(found(&[of_others, TWO]).is_empty(), "a function of others' trait");
+        let free = ("crates/a/src/one.rs", "fn first() { s.second() }");
+        let called = ("crates/a/src/two.rs", "impl S {\nfn second<F: Fn(u8)>(&'a mut self) { self.first() }\n}");
+        assert!(found(&[free, called]).is_empty(), "what has no receiver is not called by one");
         let library = ("crates/a/src/two.rs", "impl S {\nfn second(&self) { self.is_some() }\n}");
         let same = ("crates/a/src/one.rs", "impl S {\nfn is_some(&self) { self.second(); }\n}");
         assert!(found(&[same, library]).is_empty(), "a library's name");

@@ -49,6 +49,7 @@ impl Found<'_> {
 
     /// The timer has come; returns the limit that is over. It may be too early: deadlines that move back do not move it.
     pub(crate) fn timer_came(&mut self, kit: &mut Kit) -> Option<Limit> {
+        debug_assert!(self.connection.timer.is_some() || self.connection.machine.has_ended(), "a timer comes that was started");
         (self.connection.timer, self.connection.timer_at) = (None, u64::MAX);
         let passed = self.deadline().filter(|(deadline, _)| *deadline <= kit.now()).map(|(_, limit)| limit);
         let limits = *self.limits();
@@ -168,6 +169,7 @@ impl Connection {
 
     /// The same where nothing is to be sent.
     fn input_deadline(&self, busy: &Busy, limits: &Limits) -> Option<(u64, Limit)> {
+        debug_assert!(!self.has_output(), "a peer that has answers to take owes nothing else");
         // Nobody waits for the rest of a record on a connection that is being closed: its answers go first, however long they take.
         if self.machine.phase() == Phase::Open && self.waits_for_record() {
             return self.record_deadline(busy, limits);

@@ -103,6 +103,7 @@ impl Deliveries {
 
     /// The system keeps so much of that.
     pub(crate) fn answer(&mut self, id: ConnectionId, kept: Kept) {
+        debug_assert!(kept.unread == 0 || kept.unsent == Some(0), "what was not received is asked of where nothing is unsent");
         self.answers.push((id, kept));
     }
 

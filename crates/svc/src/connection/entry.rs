@@ -274,6 +274,7 @@ impl Connection {
 
     /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
     pub(super) fn take_back(&mut self, kit: &Kit, limits: &Limits, bytes: usize, mut rest: Chain, is_released: bool) -> Chain {
+        debug_assert!(!self.machine.is_sending(), "what comes back was the only send under way");
         let now = kit.now();
         // A connection that has ended has given its box back, and nobody needs what was not sent.
         let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else {
@@ -317,6 +318,7 @@ impl Connection {
 
     /// Where the transform passes parts of files as they are, nobody looks for them.
     pub(super) fn let_files_pass(&mut self) {
+        debug_assert!(self.transform.is_some(), "only what has a transform passes through it");
         let Some(busy) = self.busy.as_mut().filter(|busy| busy.output.has_files()) else { return };
         // reason: asked by the caller.
         let transform = self.transform.as_ref().expect("only a transform passes parts of files");

@@ -234,6 +234,7 @@ impl Found<'_> {
 
     /// Takes note of what its service has said of what the peer owes, and of requests.
     pub(super) fn note_owed(&mut self, busy: &mut Busy, now: u64) {
+        debug_assert!(self.connection.busy.is_none(), "the box of which something is noted is out of its place");
         if let Some(at) = busy.output.served_at.take() {
             // From then on, or from when the answer has left, it is idle.
             (self.connection.active_at, self.connection.owes_answer) = (at, true);
@@ -275,6 +276,10 @@ impl Found<'_> {
 
     /// Takes out what a call into the service needs.
     pub(crate) fn begin_call(&mut self, kit: &Kit) -> Calling {
+        debug_assert!(
+            self.connection.session.is_none() || !self.connection.machine.has_ended(),
+            "what has ended is called no more"
+        );
         let mut busy = self.take_busy(&kit.arena);
         busy.offer(self.limits(), kit.now());
         let before = busy.input.len();
@@ -314,6 +319,7 @@ impl Found<'_> {
 
     /// Notes what a call has done, which was made with `before` bytes of input and has left a message that has begun or not.
     fn note_call(&mut self, kit: &Kit, mut busy: Box<Busy>, what: For, (before, is_amid): (usize, bool), met: Met) {
+        assert!(!self.connection.machine.has_ended(), "a call ends nothing itself: that comes behind it");
         let (starved, receives) = (met.refused > 0, what == For::Input);
         // Input that an earlier receive left for want of room stays due, whatever this call was for.
         let left_behind = busy.is_blocked() && !receives;
@@ -342,7 +348,6 @@ impl Found<'_> {
         }
         let is_served = receives && busy.input.len() < before && !busy.in_record();
         busy.count(kit, &self.state.row);
-        assert!(!self.connection.machine.has_ended(), "a call ends nothing itself: that comes behind it");
         let before = self.connection.busy.replace(busy);
         assert!(before.is_none(), "a box that was taken out is put back");
         self.mark_dirty();

@@ -25,7 +25,7 @@ pub(crate) enum Reach {
 }
 
 /// What follows a step.
-enum Next {
+enum After {
     /// Another one: the state is asked again.
     Step,
     /// Nothing more in this turn.
@@ -76,11 +76,11 @@ impl Found<'_> {
     pub(crate) fn take_steps(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) -> Option<Reach> {
         loop {
             let step = self.step(others);
-            let next = if self.take(kit, step) { Next::Rest } else { self.take_seldom(kit, others, step) };
+            let next = if self.take(kit, step) { After::Rest } else { self.take_seldom(kit, others, step) };
             match next {
-                Next::Step => {}
-                Next::Reach(reach) => return Some(reach),
-                Next::Rest => {
+                After::Step => {}
+                After::Reach(reach) => return Some(reach),
+                After::Rest => {
                     self.come_to_rest(kit);
                     return None;
                 }
@@ -91,14 +91,15 @@ impl Found<'_> {
     /// Takes a step that a request seldom has.
     // Apart, so that the others pay only for the check.
     #[inline(never)]
-    fn take_seldom(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>, step: Step) -> Next {
+    fn take_seldom(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>, step: Step) -> After {
+        debug_assert!(!self.connection.machine.has_ended(), "what has ended takes no step");
         match step {
             Step::OutputOverflow => return self.break_off_at(ServiceCounter::OutputMaxHits),
             Step::RecordOverflow => return self.break_off_at(ServiceCounter::RecordMaxHits),
-            Step::CallDrained => return Next::Reach(Reach::Calls(self.begin_drained(kit))),
+            Step::CallDrained => return After::Reach(Reach::Calls(self.begin_drained(kit))),
             Step::SettlePair => return self.settle_pair(kit, others),
             Step::TakeLeave => return self.take_leave_and_send(kit),
-            Step::End(ending) => return Next::Reach(Reach::Ends(ending)),
+            Step::End(ending) => return After::Reach(Reach::Ends(ending)),
             Step::Close(ending) => self.close_behind(kit, ending),
             Step::DropRecord => self.drop_record(),
             Step::Part => self.part(),
@@ -106,16 +107,16 @@ impl Found<'_> {
             Step::FinishHalf => self.finish_half(kit),
             Step::Wait | Step::Receive | Step::Pause(_) => unreachable!("the connection takes this step itself"),
         }
-        Next::Step
+        After::Step
     }
 
-    fn break_off_at(&self, bound: ServiceCounter) -> Next {
+    fn break_off_at(&self, bound: ServiceCounter) -> After {
         self.count(bound, 1);
-        Next::Reach(Reach::Ends(Ending::Aborted))
+        After::Reach(Reach::Ends(Ending::Aborted))
     }
 
     /// The stream of one of a pair has ended: our side of the other finishes as soon as its output has left. When both streams have ended, both end.
-    fn settle_pair(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) -> Next {
+    fn settle_pair(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) -> After {
         debug_assert!(
             self.connection.pair.is_some() && self.connection.machine.was_told_of_end(),
             "one of a pair has come to its end"
@@ -128,9 +129,9 @@ impl Found<'_> {
             kit.finish(other.socket.expect("what is open has a socket"));
         }
         match settled {
-            Settled { other_takes_leave: true, .. } => Next::Reach(Reach::TakesLeaveOf(pair)),
-            Settled { ends: true, .. } => Next::Reach(Reach::EndsWith(pair)),
-            Settled { .. } => Next::Rest,
+            Settled { other_takes_leave: true, .. } => After::Reach(Reach::TakesLeaveOf(pair)),
+            Settled { ends: true, .. } => After::Reach(Reach::EndsWith(pair)),
+            Settled { .. } => After::Rest,
         }
     }
 
@@ -144,14 +145,14 @@ impl Found<'_> {
         (pair, other)
     }
 
-    fn take_leave_and_send(&mut self, kit: &mut Kit) -> Next {
+    fn take_leave_and_send(&mut self, kit: &mut Kit) -> After {
         debug_assert!(self.connection.transform.is_some(), "a transform takes leave");
         match self.take_leave(kit) {
             Ok(is_done) => {
                 self.send(kit);
-                if is_done { Next::Step } else { Next::Rest }
+                if is_done { After::Step } else { After::Rest }
             }
-            Err(broken) => Next::Reach(Reach::Breaks(broken)),
+            Err(broken) => After::Reach(Reach::Breaks(broken)),
         }
     }
 
@@ -167,6 +168,7 @@ impl Found<'_> {
 
     /// Drops what was written by who had said that it says no more.
     fn drop_late_words(&mut self) {
+        debug_assert!(self.connection.machine.phase() > Phase::Handshake, "who says its last was open");
         let has_said_all = self.connection.machine.has_said_all();
         let Some(busy) = self.connection.busy.as_mut().filter(|_| has_said_all) else { return };
         if !busy.output.chain.is_empty() {
@@ -214,6 +216,7 @@ impl Found<'_> {
 
     /// What the connection's state asks for next. One of a pair reads nothing for which the other has no room.
     fn step(&self, others: &mut Others<'_, Connection>) -> Step {
+        debug_assert!(self.connection.machine.phase() != Phase::Opening, "what is being opened waits for its completion alone");
         let step = self.connection.machine.step(&self.connection.holdings(self.limits()));
         let is_asked = step == Step::Receive && self.connection.pair.is_some() && !self.connection.machine.is_in_handshake();
         if !is_asked {
@@ -258,6 +261,7 @@ impl Found<'_> {
 
     /// The peer finished in the middle of a record: the part that came will never be answered.
     fn drop_record(&mut self) {
+        debug_assert!(self.connection.in_record(), "what is dropped has begun");
         self.connection.machine.drop_record();
         // reason: the record is in it.
         self.connection.busy.as_mut().expect("a connection in a record has its box").drop_record();
@@ -267,6 +271,7 @@ impl Found<'_> {
     /// Both have said all. A close would be a reset where the peer has not taken everything, or has sent more than was received.
     fn part(&mut self) {
         debug_assert!(self.connection.transform.is_none(), "a transform has its own end");
+        debug_assert!(!self.connection.has_output(), "nothing of ours is lost by a close");
         self.connection.machine.part();
         self.ask_of_delivery();
     }
@@ -281,6 +286,7 @@ impl Found<'_> {
     /// Our side has said all: finish it, and wait for the peer's end, if it is awaited.
     fn finish(&mut self, kit: &mut Kit) {
         debug_assert!(self.connection.socket.is_some(), "what finishes was open");
+        debug_assert!(!self.connection.has_output(), "our side finishes behind its output");
         (self.connection.active_at, self.connection.finished_at) = (kit.now(), kit.now());
         let tells = self.connection.machine.finish();
         // Where the peer has finished too, it is told by the close, which comes at once.
@@ -292,6 +298,7 @@ impl Found<'_> {
 
     /// Our side has said all, and still listens.
     fn finish_half(&mut self, kit: &mut Kit) {
+        debug_assert!(!self.connection.has_output(), "our side finishes behind its output");
         let tells = self.connection.machine.finish_half();
         assert!(tells, "our side finishes once");
         // reason: it opens with one.
@@ -300,12 +307,14 @@ impl Found<'_> {
 
     /// After all steps of a turn: gives back what is not needed, and sets the next deadline.
     pub(crate) fn come_to_rest(&mut self, kit: &mut Kit) {
+        debug_assert!(self.connection.machine.phase() != Phase::Opening, "what comes to rest has taken its steps");
         self.put_away();
         self.set_deadline(kit);
     }
 
     /// Gives the box back if nothing is in it; else moves bytes that use little of their block to fitting memory.
     fn put_away(&mut self) {
+        debug_assert!(self.connection.busy.is_none() || !self.connection.machine.has_ended(), "a box goes behind the end");
         let is_ready = self.connection.is_ready;
         let lingers = self.connection.machine.phase() == Phase::Lingering;
         let owes_last_word = self.connection.machine.owes_last_word();

@@ -70,6 +70,7 @@ impl Found<'_> {
 
     /// Has its service called again once the lane would lend it so many bytes.
     pub(super) fn mark_starved(&mut self, arena: &Arena, bytes: usize) {
+        debug_assert!(!self.connection.machine.has_ended(), "what has ended waits for no memory");
         if !std::mem::replace(&mut self.connection.is_starved, true) {
             self.agenda.memory.wait(self.id, bytes, arena.held(self.connection.payer));
         }
@@ -77,6 +78,7 @@ impl Found<'_> {
 
     /// Its box, from the pool if it has none.
     pub(super) fn busy(&mut self, arena: &Arena) -> &mut Busy {
+        debug_assert!(!self.connection.machine.has_ended(), "what has ended has nothing under way");
         let Self { id, connection, agenda, .. } = self;
         connection.busy.get_or_insert_with(|| agenda.busy(*id, arena))
     }
@@ -108,6 +110,7 @@ impl Found<'_> {
 
     /// Drops what will never pass the transform. Only what the transform has made still leaves.
     pub(super) fn drop_unpassed(&mut self) {
+        debug_assert!(!self.connection.machine.takes_notices(), "what is dropped nobody will miss");
         if let Some(busy) = self.connection.busy.as_mut() {
             busy.keep_wire_only();
         }
@@ -139,6 +142,7 @@ impl Found<'_> {
     }
 
     fn take_place(&mut self, peer: Option<PeerKey>) {
+        debug_assert!(self.connection.machine.is_in_handshake() && self.connection.parked == 0, "a handshake takes one place");
         self.state.handshakes.borrow_mut().take(peer);
         self.tell_places();
     }

@@ -95,6 +95,7 @@ impl Input {
     }
 
     fn join(&mut self, bytes: usize) -> Option<()> {
+        debug_assert!((self.first().len()..=self.len()).contains(&bytes), "what is there and straddles is joined");
         self.is_too_long |= bytes > self.arena.lend_max();
         let mut lease = self.arena.lease(bytes)?;
         let copied = self.chain.copy_to(&mut lease.spare()[..bytes]);

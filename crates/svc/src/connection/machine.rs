@@ -506,6 +506,7 @@ impl Machine {
 
     /// Bytes came that may be of those that were readable when the drain began.
     fn use_up(&mut self, bytes: usize) {
+        debug_assert!(!self.is_receiving(), "bytes count when their receive has ended: {self:?}");
         match self.draining() {
             Draining::Bytes(left) => {
                 self.set_draining(Draining::Bytes(left.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX))));
@@ -540,6 +541,7 @@ impl Machine {
     }
 
     fn note_stopped(&mut self, found_nothing: bool) {
+        debug_assert!(!self.is_receiving(), "what was stopped has ended: {self:?}");
         self.end_behind();
         if found_nothing && self.takes_what_is_there() {
             self.set_draining(Draining::Bytes(0));
@@ -668,6 +670,7 @@ impl Machine {
     }
 
     fn finish_speech(&mut self) -> bool {
+        debug_assert!(self.sends == 0 && self.phase != Phase::Ended, "our side finishes behind its output: {self:?}");
         let (after, is_first) = match self.speech {
             Speech::GoesOn => (Speech::Finished, true),
             Speech::Ends => (Speech::SaidAll, true),

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 /// A request that is held.
-struct Held {
+struct HeldRequest {
     number: u32,
     /// Bytes that its ticket keeps for the answer.
     reserved: usize,
@@ -80,7 +80,7 @@ pub struct Output {
     gather: Option<Lease>,
     holes: VecDeque<Hole>,
     /// Tickets that were not answered yet, of both orders, in the order of their numbers.
-    held: VecDeque<Held>,
+    held: VecDeque<HeldRequest>,
     /// When the first of them expires; `u64::MAX` if none does.
     expires: u64,
     /// Bytes that they keep for their answers.
@@ -324,7 +324,7 @@ impl Output {
         let number = self.next_ticket;
         let (expires, token) =
             expiry.map_or((u64::MAX, 0), |(after, token)| (self.now.saturating_add(nanoseconds(after)), token));
-        self.held.push_back(Held { number, reserved, since: self.now, expires, token, is_renewed: false });
+        self.held.push_back(HeldRequest { number, reserved, since: self.now, expires, token, is_renewed: false });
         (self.next_ticket, self.expires) = (number.wrapping_add(1), self.expires.min(expires));
         if order == Order::Kept {
             self.seal();
@@ -345,6 +345,7 @@ impl Output {
 
     /// Takes the ticket back that has expired by `now`, and gives another one for the same request.
     pub(super) fn expire(&mut self, now: u64) -> Option<(Ticket, u64)> {
+        debug_assert!(self.expires <= now, "a ticket expires at its time");
         let held = self.held.iter_mut().find(|held| held.expires <= now)?;
         assert!(!held.is_renewed, "a ticket that was renewed expires no more");
         (held.expires, held.is_renewed) = (u64::MAX, true);
@@ -487,6 +488,7 @@ impl Output {
 
     /// The service was told that all has left. One without memory to go on is told again once the lane would lend it.
     pub(super) fn note_drained(&mut self, is_starved: bool) {
+        debug_assert!(matches!(self.drained, Drained::Quiet | Drained::Wanted), "what it was told is noted once");
         // Small writes count as waiting output too; else this would be told again before they have left.
         self.seal();
         self.drained = match (is_starved, self.wants_drained()) {
@@ -560,6 +562,7 @@ impl Output {
 
     /// Moves what lies ahead of the first part of a far file, or all, to the end of `to`.
     pub(super) fn move_near(&mut self, to: &mut Chain) {
+        debug_assert!(self.has_far_files(), "where nothing is far, all leaves");
         let is_near = |segment: &&Segment| !matches!(segment, Segment::File(part) if part.file.is_far());
         let ahead = self.chain.segments().take_while(is_near).map(Segment::len).sum();
         self.chain.move_to(ahead, to);
@@ -577,6 +580,7 @@ impl Output {
 
     /// Splits off what lies behind the bytes in memory that are to leave first.
     pub(super) fn split_at_file(&mut self) -> Chain {
+        debug_assert!(self.has_files(), "what holds no file is not split");
         let ahead = self.chain.segments().map_while(Segment::bytes).map(<[u8]>::len).sum();
         let mut first = Chain::new();
         self.chain.move_to(ahead, &mut first);

@@ -84,6 +84,7 @@ impl Connection {
     /// Its socket on this lane, and its transform if it has one.
     pub(crate) fn settle(&mut self, socket: Socket, transform: Option<Box<dyn Transform>>) {
         assert!(self.socket.is_none() && self.transform.is_none(), "a connection arrives once");
+        assert!(self.machine.serves_input(), "a connection arrives as it has left: open");
         (self.socket, self.transform) = (Some(socket), transform.map(Box::new));
     }
 
@@ -95,6 +96,7 @@ impl Connection {
 
     /// The place of its session, which leaves it.
     pub(crate) fn take_session(&mut self) -> Option<u32> {
+        debug_assert!(self.machine.serves_input(), "a session leaves what is open");
         self.session.take()
     }
 

@@ -64,6 +64,7 @@ pub(crate) enum Broken {
 impl Found<'_> {
     /// If this turn has taken its share of handshake steps, puts this one off to the next turn and returns true.
     pub(crate) fn put_off(&mut self) -> bool {
+        debug_assert!(self.connection.is_to_pass(), "only what is to pass is put off");
         if !self.connection.machine.is_in_handshake() {
             return false;
         }
@@ -210,6 +211,7 @@ impl Found<'_> {
 
     /// Notes what a call said about the input, and whether the transform must be called again.
     fn note_input(&mut self, arena: &Arena, passed: &Passed) {
+        debug_assert!(self.connection.transform.is_some(), "a transform has said so");
         let machine = &mut self.connection.machine;
         let is_cut = machine.peer_has_finished() && !passed.has_more && passed.refused == 0 && !passed.ends_input;
         if machine.takes_input() && (passed.ends_input || is_cut) {
@@ -263,6 +265,7 @@ impl Found<'_> {
     }
 
     fn begin_fetch(&mut self, kit: &mut Kit, requests: &mut Requests, part: FilePart) {
+        debug_assert!(self.connection.busy.as_ref().is_some_and(|busy| busy.fetch == Fetch::Idle), "one piece at a time");
         let most = part.length.min(PIECE_BYTES as u64) as usize;
         let before = self.begin_about().begin_to_pay(kit);
         let lease = kit.arena.lease_upto(most, most.min(PIECE_BYTES_LEAST));

@@ -593,6 +593,26 @@ fn a_lane_that_drains_waits_for_what_may_come_back() {
     assert_eq!((stage.counts(), stage.book.borrow().closed.len()), ([1, 1, 1, 0], 1));
 }
 
+/// Each of the lanes comes to its own end while the other one has no turn: the one that it left before it is refused, and the one that refuses it before it is taken back.
+#[test]
+fn lanes_that_drain_do_not_end_while_one_goes_back() {
+    let mut stage = Stage::new();
+    let left = stage.at;
+    stage.slip.set(Some(Slip::UnpackRefuses));
+    stage.world.hold_up(1 - left);
+    stage.drain_as_it_goes();
+    stage.rig.wait(100 * MS);
+    assert_eq!(stage.counts(), [1, 0, 0, 0]);
+    stage.world.hold_up(left);
+    stage.world.let_go(1 - left);
+    stage.rig.wait(100 * MS);
+    assert_eq!(stage.counts(), [1, 0, 1, 0]);
+    stage.world.let_go(left);
+    stage.rig.until_ended(&mut Nobody);
+    assert_sums(&stage.rig);
+    assert_eq!((stage.counts(), stage.book.borrow().closed.len()), ([1, 1, 1, 0], 1));
+}
+
 #[test]
 fn a_descriptor_that_stays_open_where_a_connection_has_left_is_noticed() {
     let mut stage = Stage::new();
