@@ -12,7 +12,7 @@
 //! | [`doctor`] | who wants to know what a machine lacks, and what that costs |
 //! | `testing` | who tests a service, on simulated lanes (feature `testing`) |
 //!
-//! What every first file needs is here as well.
+//! This root has all that a first file needs as well.
 //!
 //! A program that serves needs no feature of this crate. Each of these brings more to compile:
 //!
@@ -49,5 +49,5 @@ pub fn now() -> Instant {
     Instant::from_nanoseconds(corelane_os::clock::now())
 }
 
-/// What Corelane's calls return.
+/// The result of Corelane's calls.
 pub type Result<T> = std::result::Result<T, Error>;

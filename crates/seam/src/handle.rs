@@ -113,7 +113,7 @@ pub struct File {
     holder: Option<Rc<Keeper>>,
 }
 
-/// What all clones of a held file share.
+/// The part that all clones of a held file share.
 struct Keeper {
     index: u32,
     generation: u32,

@@ -17,7 +17,7 @@ use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-/// What leads from a service on one lane to the others, and to it from outside.
+/// The ends that lead from a service on one lane to the others, and to it from outside.
 pub(crate) struct Ends<T: Talk> {
     pub(crate) mesh: Mesh<Letter<T>>,
     pub(crate) ear: Ear<Outer<T>>,
@@ -34,7 +34,7 @@ impl<T: Talk> Drop for Ends<T> {
     }
 }
 
-/// What travels between lanes.
+/// A letter between lanes.
 pub(crate) enum Letter<T: Talk> {
     Message(T::Message),
     Question(Asking, T::Question),
@@ -43,14 +43,14 @@ pub(crate) enum Letter<T: Talk> {
     Lost(Asking, Lost),
 }
 
-/// What is here and was not told to the service yet.
+/// A letter that is here and was not told to the service yet.
 enum Arrived<T: Talk> {
     Letter(usize, Letter<T>),
     Outside(Outer<T>),
     Room(usize),
 }
 
-/// What the service is told next.
+/// The next news for the service.
 pub(crate) enum Told<T: Talk> {
     Message(Origin, T::Message),
     Question(Origin, T::Question, Call<T>),
@@ -68,7 +68,7 @@ pub(crate) struct Post<T: Talk> {
     own_max: usize,
     /// Replies for which their channel had no room, in order.
     unsent: VecDeque<(usize, Letter<T>)>,
-    /// What connections of this lane are to be told, in the order of the lane's notices.
+    /// News for connections of this lane, in the order of the lane's notices.
     notices: VecDeque<T::Notice>,
     /// The questions that wait, each with the lane that was asked.
     asks: Slab<usize>,
@@ -279,7 +279,7 @@ impl<T: Talk> Post<T> {
         self.arrived.len()
     }
 
-    /// What the service is told next on lane `here`; a question that it asked is over with its outcome.
+    /// The next news for the service on lane `here`; a question that it asked is over with its outcome.
     pub(crate) fn next(&mut self, here: usize) -> Option<Told<T>> {
         loop {
             return Some(match self.arrived.pop_front()? {
@@ -334,12 +334,12 @@ impl<T: Talk> Post<T> {
         waits
     }
 
-    /// What a connection is to be told: together with a notice of the lane's, and taken with it.
+    /// Adds news for a connection: together with a notice of the lane's, and taken with it.
     pub(crate) fn push_notice(&mut self, notice: T::Notice) {
         self.notices.push_back(notice);
     }
 
-    /// What the connection that is told next is told.
+    /// The news for the connection that is told next.
     pub(crate) fn take_notice(&mut self) -> T::Notice {
         // reason: the lane's notices and these are queued together and taken together.
         self.notices.pop_front().expect("each notice has its words")
@@ -360,7 +360,7 @@ pub(crate) trait Mail {
     fn has_work(&self) -> bool;
     /// Whether nothing is under way, owed or waited for.
     fn is_quiet(&self) -> bool;
-    /// From now on nothing comes from outside and nothing is said, and open questions have no answer. What is here now is the last.
+    /// From now on nothing comes from outside and nothing is said, and open questions have no answer. The letters here now are the last.
     fn close(&mut self);
     fn channels(&mut self) -> Option<&mut dyn Channels>;
     /// Everything that users gave and nobody has heard, what waits in the channels from other lanes included.

@@ -1,4 +1,4 @@
-//! What became of the connections when the lanes were told to end.
+//! The fate of the connections when the lanes were told to end.
 
 use corelane_watch::{ServiceCounter, Snapshot};
 use std::fmt;

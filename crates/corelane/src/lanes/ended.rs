@@ -20,7 +20,7 @@ struct State {
     left: usize,
     /// The number of the wait that was polled for the first time last.
     last: u64,
-    /// Who is to be woken, by the number of the wait.
+    /// Wakers, by the number of the wait.
     waiting: BTreeMap<u64, Waker>,
 }
 
@@ -32,7 +32,7 @@ impl Ends {
         Arc::new(Self { state, over: Condvar::new(), wake })
     }
 
-    /// What wakes those outside.
+    /// The bell of those outside.
     pub(crate) fn wake(&self) -> &WakeOutside {
         &self.wake
     }
@@ -62,7 +62,7 @@ impl Ends {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What a panic left behind is whole.
+        // A state that a panic left behind is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
