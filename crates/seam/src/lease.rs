@@ -7,12 +7,12 @@ use crate::buddy::{Buddy, LEASE_BYTES_MAX, UNIT};
 use crate::error::Error;
 use crate::instant::Instant;
 use crate::ledger::{Holder, Ledger, Role, TaskHolder};
+use crate::ordered::OrderedSet;
 use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelHome, ParcelRefused, Return};
 use crate::payer::Payer;
 use crate::region::{Region, RegionMemory};
 use crate::share::Share;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
@@ -439,7 +439,7 @@ impl Arena {
 
     /// The peers of which that is so, since the last call of this.
     #[doc(hidden)] // A lane or a driver calls it, and no program.
-    pub fn take_crowded(&self) -> BTreeSet<Payer> {
+    pub fn take_crowded(&self) -> OrderedSet<Payer> {
         self.0.memory.borrow_mut().ledger.take_crowded()
     }
 

@@ -15,10 +15,10 @@
 //! Tasks have the same payers, and are shared by the same rule ([`Share`]): they are counted here, because a task may outlive its connection.
 
 use crate::buddy::LEASE_BYTES_MAX;
+use crate::ordered::OrderedSet;
 use crate::payer::Payer;
 use crate::share::Share;
 use crate::slab::ROOMY_BYTES;
-use std::collections::BTreeSet;
 
 /// The kind of a payer, which decides by what rule the arena lends to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub(crate) struct Ledger {
     /// Tasks that there may be.
     tasks_max: u32,
     /// Peers that have their share of tasks, and of which a connection with few wanted one.
-    crowded: BTreeSet<Payer>,
+    crowded: OrderedSet<Payer>,
 }
 
 impl Ledger {
@@ -136,7 +136,7 @@ impl Ledger {
             refused: 0,
             given_back: 0,
             tasks_max: u32::MAX,
-            crowded: BTreeSet::new(),
+            crowded: OrderedSet::default(),
         }
     }
 
@@ -352,7 +352,7 @@ impl Ledger {
         }
         let has_few = node.tasks < FEW_TASKS;
         if has_few {
-            self.crowded.insert(Payer(node.parent));
+            self.crowded.insert(Payer(node.parent), ());
         }
         has_few && share.admits_few()
     }
@@ -377,7 +377,7 @@ impl Ledger {
     }
 
     /// The peers of which that is so, since the last call of this.
-    pub(crate) fn take_crowded(&mut self) -> BTreeSet<Payer> {
+    pub(crate) fn take_crowded(&mut self) -> OrderedSet<Payer> {
         std::mem::take(&mut self.crowded)
     }
 
@@ -526,7 +526,7 @@ mod tests {
         let taken = (0..64).filter(|_| arena.take_task(hog)).count();
         assert_eq!((taken, arena.is_crowded()), (31, false), "half of what is left");
         assert!(arena.take_task(fellow) && arena.take_task(honest));
-        assert_eq!(arena.take_crowded().into_iter().collect::<Vec<_>>(), [one]);
+        assert_eq!(arena.take_crowded().keys().collect::<Vec<_>>(), [one]);
         let holders = arena.task_holders();
         assert!(holders.contains(&TaskHolder { tag: 1, tasks: 31, peer: one, peer_tasks: 32 }), "{holders:?}");
         arena.close_payer(hog);

@@ -38,6 +38,7 @@ mod lease;
 mod ledger;
 mod losses;
 mod operation;
+pub mod ordered;
 pub mod parcel;
 mod payer;
 mod port;

@@ -11,10 +11,11 @@ use crate::post::room::Door;
 use crate::words::names::ConnectionId;
 use crate::words::talk::{Asking, Lost, Origin, Talk};
 use corelane_lane::{Bursts, Channels, Ear, Fenced, Kit, Mesh, Silence, Unheard};
+use corelane_seam::ordered::OrderedSet;
 use corelane_seam::slab::Slab;
 use corelane_watch::LaneCounter;
 use std::any::Any;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// The ends that lead from a service on one lane to the others, and to it from outside.
@@ -77,7 +78,7 @@ pub(crate) struct Post<T: Talk> {
     asks_refused: Vec<usize>,
     own_refused: bool,
     /// Connections whose services were refused something, and wait for room.
-    waiting: BTreeSet<ConnectionId>,
+    waiting: OrderedSet<ConnectionId>,
     /// Counts the drops of what the service, or another, has said that panicked here.
     bursts: Bursts,
     /// The service is ending: nothing is said any more.
@@ -102,7 +103,7 @@ impl<T: Talk> Post<T> {
             duties: Rc::default(),
             asks_refused: Vec::new(),
             own_refused: false,
-            waiting: BTreeSet::new(),
+            waiting: OrderedSet::default(),
             is_over: false,
         }
     }
@@ -176,11 +177,11 @@ impl<T: Talk> Post<T> {
 
     /// The connection's service was refused something: it is called again when there is room.
     pub(crate) fn await_room(&mut self, connection: ConnectionId) {
-        self.waiting.insert(connection);
+        self.waiting.insert(connection, ());
     }
 
     /// Those who wait for room.
-    pub(crate) fn take_waiting(&mut self) -> BTreeSet<ConnectionId> {
+    pub(crate) fn take_waiting(&mut self) -> OrderedSet<ConnectionId> {
         std::mem::take(&mut self.waiting)
     }
 

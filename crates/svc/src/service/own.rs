@@ -93,7 +93,7 @@ impl<T: Talk> Cx<'_, T> {
 
     /// There is room again for what the service was refused: it is called again with what the inputs of those connections hold.
     pub(crate) fn resume_waiting(&mut self) {
-        for connection in self.post.take_waiting() {
+        for connection in self.post.take_waiting().keys() {
             self.tell(connection, Notice::Resume);
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::words::flows::Flow;
 use crate::words::talk::Asking;
+use corelane_seam::ordered::Rank;
 use corelane_seam::slab::Key;
 use corelane_seam::{Address, Lease};
 use corelane_watch::ConnectionState;
@@ -44,6 +45,16 @@ pub struct Learned {
 pub struct ConnectionId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
+}
+
+impl Rank for ConnectionId {
+    fn rank(self) -> u128 {
+        Key::from(self).rank()
+    }
+
+    fn of_rank(rank: u128) -> Self {
+        Key::of_rank(rank).into()
+    }
 }
 
 /// Names a datagram socket of this lane; void once it is closed, or if it could not be opened.
