@@ -48,7 +48,9 @@
 
 pub use corelane_lane::tasks::Spawner;
 pub use corelane_lane::{Silence, Unheard, WORDS_MAX};
-pub use corelane_os::{journal, sealed_file};
+#[cfg(feature = "journal")]
+pub use corelane_os::journal;
+pub use corelane_os::sealed_file;
 pub use corelane_rss::{Bucket, FlowId, HashType};
 pub use corelane_seam::parcel::{AbroadLimits, Guest, Guests, Parcel, ParcelRefused};
 pub use corelane_seam::{

@@ -34,7 +34,7 @@ use corelane_os::signals::Signals;
 use corelane_seam::{Address, Reason, Record, Tuning, Unix};
 use corelane_steer::{Server, Steered, Topology};
 use corelane_svc::{Exchange, Sharing, Steer};
-use corelane_watch::{Declaration, Page, Reader};
+use corelane_watch::{Declaration, Page};
 use std::any::Any;
 use std::cell::Cell;
 use std::io;
@@ -546,7 +546,7 @@ impl Running {
     /// # Errors
     /// [`Error::LanePanicked`], or what the system says of waiting.
     pub fn wait(mut self) -> Result<(), Error> {
-        self.end(None, || {})
+        self.end(None, |_| {})
     }
 
     /// Serves until a signal: the first SIGTERM or SIGINT drains, the second ends at once. At SIGHUP log files are opened anew; a line says so, and that
@@ -557,15 +557,14 @@ impl Running {
     /// As [`Running::wait`], and [`Error::LanesHang`] if lanes have not ended 5 seconds after the second signal.
     pub fn run_until_told(mut self, signals: Signals) -> Result<Drained, Error> {
         let before = Cell::new(None);
-        let reader = Reader::of(&self.page)?;
-        self.end(Some(&signals), || before.set(before.take().or_else(|| Some(reader.snapshot(0)))))?;
-        Ok(before.take().map_or(Drained::default(), |before| Drained::between(&before, &reader.snapshot(0))))
+        self.end(Some(&signals), |page| before.set(before.get().or_else(|| Some(Drained::counts(page)))))?;
+        Ok(before.get().map_or(Drained::default(), |before| Drained::between(before, Drained::counts(&self.page))))
     }
 
     /// Waits for the end of the lanes, and has what they said last come out. `note` is called before each order.
-    fn end(&mut self, signals: Option<&Signals>, note: impl Fn()) -> Result<(), Error> {
+    fn end(&mut self, signals: Option<&Signals>, note: impl Fn(&Page)) -> Result<(), Error> {
         self.announce(|_| Ok::<_, Error>(()))?;
-        let ended = self.waiter.wait(signals, note);
+        let ended = self.waiter.wait(signals, || note(&self.page));
         match ended {
             // They may never end.
             Err(Error::LanePanicked { left_behind: 1.., .. } | Error::LanesHang { .. }) => self.threads.clear(),
