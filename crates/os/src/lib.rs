@@ -10,6 +10,8 @@
 //! | what the kernel tells: in files, over netlink, about processes and directories | `kernel_files`, `netlink`, `processes`, `watches`, `events` |
 //! | lines: for the operator, and in log files | `report`, `journal` |
 //!
+//! `events`, `halt`, `journal` and `processes` are there with the features of these names: a plain lane does without them.
+//!
 //! Errors of the system are `errno` numbers, which `errno` translates for lanes; everything else says in words what was tried and why it failed. A call that
 //! only some kernels have is tried, not guessed from a version. `unsafe` stands here where `rustix` has no such call, each with its reason.
 //!
@@ -27,10 +29,13 @@ pub mod claim;
 pub mod clock;
 pub mod cpus;
 pub mod errno;
+#[cfg(feature = "events")]
 pub mod events;
+#[cfg(feature = "halt")]
 pub mod halt;
 pub mod handed;
 pub mod handed_memory;
+#[cfg(feature = "journal")]
 pub mod journal;
 pub mod kernel_files;
 pub mod lane_memory;
@@ -45,6 +50,7 @@ mod overlay;
 pub mod owners;
 pub mod page;
 pub mod passing;
+#[cfg(feature = "processes")]
 pub mod processes;
 pub mod random;
 pub mod report;

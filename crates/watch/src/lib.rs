@@ -7,6 +7,8 @@
 //! of lanes and of all services once, and a service what only it counts ([`counters!`]); the layout, what is shown of it and [`documentation`] follow
 //! from both. The names of a service's own counters stand in the page: a reader of another build reads them as well.
 //!
+//! Pages are looked at with the feature `reader`.
+//!
 //! ```
 //! use corelane_watch::{Description, LaneCounter, LaneName, Page, ProcessId, Reader};
 //!
@@ -25,12 +27,15 @@
 //! ```
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "reader"), allow(dead_code))] // only readers call the other half of what lays a page out
 
 pub mod catalogue;
 mod connections;
 mod counted;
+#[cfg(feature = "reader")]
 mod derived;
 mod error;
+#[cfg(feature = "reader")]
 pub mod figures;
 mod files;
 mod histogram;
@@ -42,8 +47,10 @@ mod packets;
 mod page;
 mod process;
 mod process_id;
+#[cfg(feature = "reader")]
 mod reader;
 mod sequence;
+#[cfg(feature = "reader")]
 mod snapshot;
 mod steering;
 
@@ -53,6 +60,7 @@ pub use catalogue::{
 pub use connections::{ConnectionRow, ConnectionRows, ConnectionState};
 pub use corelane_os::page::{PageError, RunDirectory};
 pub use counted::Counted;
+#[cfg(feature = "reader")]
 pub use derived::{STALL_NANOSECONDS, Serving, Shares, choice_of, is_wrong};
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
@@ -69,6 +77,8 @@ pub use packets::{PacketsRow, PacketsWriter};
 pub use page::{CounterName, Description, LaneName, LaneRow, LaneRowWriter, Page, Row, RowWriter, ServiceName, ServiceRow};
 pub use process::Liveness;
 pub use process_id::ProcessId;
+#[cfg(feature = "reader")]
 pub use reader::Reader;
+#[cfg(feature = "reader")]
 pub use snapshot::{LaneSnapshot, PacketsSnapshot, ServiceSnapshot, Snapshot, StreamSnapshot, Value, Values};
 pub use steering::{SteeringRow, SteeringSnapshot};

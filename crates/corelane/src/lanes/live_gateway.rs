@@ -81,7 +81,7 @@ impl LiveGateway {
         self.aside.run(|| self.ruling.answer(request, &*self.lanes))
     }
 
-    /// What packets meet at it just now, for those who watch: interfaces and rules up to [`SHOWN_MAX`](crate::admin::gateway::SHOWN_MAX), without times of last matches. Nobody is
+    /// All that packets meet at it just now, for those who watch: interfaces and rules up to [`SHOWN_MAX`](crate::admin::gateway::SHOWN_MAX), without times of last matches. Nobody is
     /// waited for: there is nothing while a change is under way, or while a lane hangs.
     #[must_use]
     pub fn shown(&self) -> Option<Shown> {
@@ -108,7 +108,7 @@ impl LiveGateway {
         Ok(words)
     }
 
-    /// What differs and cannot change.
+    /// Parts that differ and cannot change.
     fn waiting(&self, gateway: &Gateway) -> impl Iterator<Item = &'static str> {
         let began = &self.began;
         let differs = [

@@ -201,7 +201,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             "sockets only have names"
         );
         self.counters.calls_work += 1;
-        self.local.remove(&key.index);
+        self.local.remove(key.index);
         if let Some(kept) = kept {
             return self.part((key, endpoint, kept), (handle, reset), completions);
         }
@@ -279,7 +279,8 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
     }
 
     fn lend(&mut self, address: &Address, number: i32, outlives: bool) {
-        self.lent.insert(address.clone(), Loan { number, outlives });
+        self.lent.retain(|(known, _)| known != address);
+        self.lent.push((address.clone(), Loan { number, outlives }));
     }
 
     fn give(&mut self, address: &Address, socket: OwnedFd) {

@@ -89,7 +89,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         assert!(endpoint.kind == EndpointKind::Connecting);
         let handle = endpoint.receive_handle;
         endpoint.kind = EndpointKind::Stream;
-        let known = self.cancellable.remove(&handle);
+        let known = self.cancellable.remove(handle);
         assert!(known == Some(key), "a connect can be cancelled as long as it is under way");
         let outcome = self.connected(key).unwrap_or_else(|fault| {
             let endpoint = self.endpoints.remove_at(key.index);

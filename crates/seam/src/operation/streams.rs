@@ -76,7 +76,7 @@ pub struct Listen {
     pub stream: StreamOptions,
 }
 
-/// What is asked of listeners and connections. A listener has at most one [`StreamOp::Accept`] under way, a connection one receive of any form and one send.
+/// An operation on a listener or a connection. A listener has at most one [`StreamOp::Accept`] under way, a connection one receive of any form and one send.
 #[derive(Debug)]
 pub enum StreamOp {
     /// Accept connections until [`StreamOp::StopAccept`]; each is a [`StreamOutcome::Accepted`] with `more`. A fault ends it.
@@ -118,7 +118,7 @@ pub enum StreamOp {
     Send {
         /// A connection.
         socket: Socket,
-        /// What to send; never empty.
+        /// The bytes to send; never empty.
         chain: Chain,
     },
     /// Send a whole file by its path: [`StreamOutcome::FileSent`]. It is opened, brought to the disk if that is asked for, and what it held when it was opened leaves
@@ -174,7 +174,7 @@ pub enum StreamOutcome {
     Sent {
         /// Bytes that the system took.
         bytes: usize,
-        /// What it did not take; empty after a complete send.
+        /// The bytes that it did not take; empty after a complete send.
         rest: Chain,
         /// Why, if the connection is broken.
         fault: Option<Fault>,
