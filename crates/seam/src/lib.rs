@@ -30,8 +30,8 @@ mod datagram;
 mod detached;
 mod driver;
 mod error;
-mod file_sends;
 mod fetch;
+mod file_sends;
 mod frame;
 mod handle;
 mod instant;
@@ -70,8 +70,8 @@ pub use driver::{
     Wait,
 };
 pub use error::{Error, Fault, Reason};
-pub use file_sends::{FileSends, FileStep};
 pub use fetch::fetch;
+pub use file_sends::{FileSends, FileStep};
 pub use frame::{
     Checksum, FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory,
     FrameParcel, NotLent, VlanTag,

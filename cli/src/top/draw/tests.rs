@@ -366,8 +366,8 @@ fn every_view_shows_the_same_figures() {
     let (board, all) = (parsed(&corelane_metrics::look(&since)), parsed(crate::stat::json::json(&since).as_bytes()));
     let (glance, top) = (crate::stat::glance::glance(&since), rendered(&after(&[&since], &[]), &[&since], 80, 24));
     let lane_of = |view: &str, number: usize| -> Vec<String> {
-        let lines = view.lines().skip_while(|line| !line.starts_with("LANE CPU"));
-        lines.skip(1 + number).next().unwrap().split_whitespace().map(str::to_owned).collect()
+        let mut lines = view.lines().skip_while(|line| !line.starts_with("LANE CPU"));
+        lines.nth(1 + number).unwrap().split_whitespace().map(str::to_owned).collect()
     };
     let microseconds = |value: &serde_json::Value| (value.as_f64().unwrap() * 1e3).round() as u64;
     for number in 0..2 {
