@@ -148,9 +148,12 @@ mod tests {
     use corelane_os::scheduling::{Scheduling, cpus_of};
     use corelane_rules::{Count, Execution, Limits, RuleId, RuleSet, Rules};
 
-    /// The CPUs and the rank of each thread that has other rules put in force.
+    /// The CPUs of a thread, and its rank.
+    type Standing = (Vec<usize>, Option<u32>);
+
+    /// Those of each thread that has other rules put in force.
     #[derive(Clone, Default)]
-    struct Seen(Arc<Mutex<Vec<(Vec<usize>, Option<u32>)>>>);
+    struct Seen(Arc<Mutex<Vec<Standing>>>);
 
     impl Beside for Seen {
         fn counts(&self, _: &[RuleId]) -> Vec<Count> {
@@ -200,7 +203,7 @@ mod tests {
         for (lanes, expected) in [(&cpus[1..], (cpus[..1].to_vec(), rank)), (&cpus[..], (cpus.clone(), Some(15)))] {
             let (gateway, seen) = gateway(lanes);
             gateway.answer(r#"gateway {"change":{"commands":["add count ip from any to any"]}}"#).unwrap();
-            assert_eq!(*seen.0.lock().unwrap(), [expected.clone()], "lanes on {lanes:?} of {cpus:?}");
+            assert_eq!(*seen.0.lock().unwrap(), std::slice::from_ref(&expected), "lanes on {lanes:?} of {cpus:?}");
         }
     }
 }

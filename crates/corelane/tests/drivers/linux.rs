@@ -127,7 +127,7 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
 
     fn make_forbidden(&mut self, name: &str) {
         std::fs::write(self.path(name), "secret").unwrap();
-        std::fs::set_permissions(self.path(name), Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(self.path(name), Permissions::from_mode(0o000)).unwrap();
         // With these root opens it all the same.
         let mut sets = capabilities(None).unwrap();
         sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
