@@ -25,7 +25,7 @@ impl Asked {
     /// There is none, or there are several.
     pub fn of(pid: Option<u32>, json: bool) -> Result<Self> {
         let page = page(pid)?;
-        // What is read and written takes milliseconds, which are not to be a lane's.
+        // Reading scripts and writing lists take milliseconds, which are not to be a lane's.
         if let Ok(reader) = Reader::open(&page.path) {
             let lanes = reader.snapshot(corelane::now().nanoseconds()).lanes;
             Aside::of(lanes.iter().filter_map(|lane| lane.name.cpu).map(|cpu| cpu as usize)).take();

@@ -1,7 +1,7 @@
 //! Threads that compute beside lanes: on CPUs that have no lane, or behind everybody else.
 //!
 //! A thread that computes on a lane's CPU has it until the scheduler's next tick, 4 ms later where it ticks 250 times a second. Meanwhile neither the lane runs nor a thread of the
-//! kernel that receives for it. What comes in that time has to find room in the interface's ring: 256 frames of a veth are 51 packets a millisecond.
+//! kernel that receives for it. Packets that come in that time have to find room in the interface's ring. That of a veth has 256 frames, and is full by then at 64,000 packets a second.
 
 use crate::cpus;
 use crate::runner::thread_id;
@@ -10,7 +10,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{Builder, scope};
 
-/// Behind everybody else of its CPU. Whoever wakes there has a shorter slice, so he need not wait for the next tick (Linux 6.12; before that the weight alone counts).
+/// Behind everybody else of its CPU. A thread that wakes there has a shorter slice, so it need not wait for the next tick (Linux 6.12; before that the weight alone counts).
 const BEHIND: Scheduling = Scheduling::nice(19).in_slices_of(100_000_000);
 
 /// Where threads run that compute beside lanes.

@@ -1,6 +1,6 @@
 //! Short arrays of items in chunks of memory that never move: an array grows and shrinks by one item, and no change costs more than copying one.
 //!
-//! A copy of all has the same chunks. Whoever changes something there first has a chunk of his own from then on.
+//! A copy of all has the same chunks. The first change of either within one copies that one.
 
 use std::sync::Arc;
 
