@@ -4,8 +4,8 @@
 
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
+use crate::passing::of_inner;
 use crate::port::{Lost, Port, PortFacts, PortState, Taken, Worked};
-use crate::wrapped::of_inner;
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;

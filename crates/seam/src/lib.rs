@@ -24,6 +24,7 @@ mod address;
 mod bell;
 mod buddy;
 mod builders;
+#[cfg(any(test, feature = "testing"))]
 mod capture;
 mod chain;
 mod datagram;
@@ -42,6 +43,7 @@ mod losses;
 mod operation;
 pub mod ordered;
 pub mod parcel;
+mod passing;
 mod payer;
 mod port;
 mod ports;
@@ -53,11 +55,13 @@ pub mod share;
 pub mod slab;
 mod sync;
 mod tuning;
+#[cfg(any(test, feature = "testing"))]
 mod wrapped;
 
 pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
 pub use bell::Bell;
 pub use buddy::LEASE_BYTES_MAX;
+#[cfg(any(test, feature = "testing"))]
 pub use capture::{CAPTURE_BYTES_MAX, Capture, CapturedPort};
 pub use chain::{Chain, FilePart, Segment};
 pub use datagram::{
@@ -95,4 +99,5 @@ pub use record::{Code, Level, Record};
 pub use region::RegionMemory;
 pub use sealed::{Sealed, SealedMemory};
 pub use tuning::Tuning;
+#[cfg(any(test, feature = "testing"))]
 pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

@@ -2,76 +2,12 @@
 
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
+use crate::passing::of_inner;
 use crate::port::{Lost, Port, PortFacts, PortState, Taken, Worked};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-
-/// Passes on what a wrapper leaves as it is: what the port is, `and losses` with its end, `and when` it acts.
-macro_rules! of_inner {
-    () => {
-        fn facts(&self) -> PortFacts {
-            self.inner.facts()
-        }
-
-        fn memory(&self) -> &FrameMemory {
-            self.inner.memory()
-        }
-
-        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-            self.inner.descriptor()
-        }
-
-        fn news(&self) -> Option<BorrowedFd<'_>> {
-            self.inner.news()
-        }
-
-        fn take_news(&mut self) {
-            self.inner.take_news();
-        }
-
-        fn state(&self) -> PortState {
-            self.inner.state()
-        }
-
-        fn offload(&self) -> Option<std::rc::Rc<dyn crate::learnt::Offload>> {
-            self.inner.offload()
-        }
-
-        fn has_more(&self) -> bool {
-            self.inner.has_more()
-        }
-
-    };
-    (and losses) => {
-        of_inner!();
-
-        fn worked(&self) -> Worked {
-            self.inner.worked()
-        }
-
-        fn lost(&mut self) -> Lost {
-            self.inner.lost()
-        }
-
-        fn end(&mut self, now: u64) -> bool {
-            self.inner.end(now)
-        }
-    };
-    (and when) => {
-        of_inner!(and losses);
-
-        fn wakes_at(&self) -> Option<u64> {
-            self.inner.wakes_at()
-        }
-
-        fn released(&mut self, now: u64) -> u64 {
-            self.inner.released(now)
-        }
-    };
-}
-pub(crate) use of_inner;
 
 /// The counts of a [`CountedPort`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
