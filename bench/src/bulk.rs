@@ -5,11 +5,12 @@
 //! sender, CPU 0, far end of a wire == veth == near end, CPU 1, receiver: `corelane load sink`, of iperf3 its own
 //! ```
 //!
-//! From socket to socket there is no cell: no service forwards bytes so far but echo, whose cells are in `bench echo`.
+//! From socket to socket bytes go through echo: what comes leaves again.
 
 mod beside;
 mod roads;
 mod senders;
+mod through;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -26,7 +27,7 @@ use super::rounds::{Extent, Rounds, Verdict};
 use super::stage::{Ours, Stage};
 use super::tables::{self, number};
 use roads::Road;
-use senders::{IPERF_BYTES_MAX, Sample, Sender};
+use senders::{Sample, Sender};
 
 /// A size of pieces, and what the cell is called.
 struct Cell {
@@ -46,9 +47,16 @@ const CELLS: [Cell; 6] = [
 /// From this size on a piece is bulk, and judged. Of smaller ones the turn of the lane for each weighs, since a piece is a send: they are shown.
 const JUDGED_BYTES: usize = 64 << 10;
 
-/// The pairs of senders of which the first is judged by the second.
-const BARS: [(Sender, Sender); 3] =
-    [(Sender::Memory, Sender::Loop), (Sender::Memory, Sender::Iperf), (Sender::File, Sender::Iperf)];
+/// The pairs of senders of which the first is judged by the second, and how much it may cost of that.
+const BARS: [(Sender, Sender, f64); 4] = [
+    (Sender::Memory, Sender::Loop, PARITY),
+    (Sender::Memory, Sender::Iperf, PARITY),
+    (Sender::File, Sender::Iperf, PARITY),
+    (Sender::Asked, Sender::Memory, ASKED),
+];
+
+/// The cost of asking where the kernel copies anyway, once that is known.
+const ASKED: f64 = 1.02;
 
 /// The cells to be measured.
 #[derive(Args, Debug)]
@@ -56,7 +64,7 @@ pub struct Arguments {
     #[command(flatten)]
     manner: Manner,
     /// One cell alone; may be given again.
-    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = PossibleValuesParser::new(CELLS.iter().map(|cell| cell.name).chain([beside::NAME])))]
+    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = PossibleValuesParser::new(CELLS.iter().map(|cell| cell.name).chain([through::NAME, beside::NAME])))]
     only: Vec<String>,
     #[command(flatten)]
     ours: Ours,
@@ -77,12 +85,15 @@ impl Arguments {
         let lineup = senders::lineup(&mut findings);
         let file = senders::Bulk::write()?;
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
-            let fits = |sender: &Sender| *sender != Sender::Iperf || cell.bytes <= IPERF_BYTES_MAX;
-            let who: Vec<Sender> = lineup.iter().copied().filter(fits).collect();
+            let who: Vec<Sender> = lineup.iter().copied().filter(|sender| sender.fits(cell.bytes)).collect();
             let rounds = Rounds::take(cell.name, who.clone(), extent.rounds, interrupt, |place| {
                 who[place].measure(cell.bytes, stage, &road, &file, extent.timing)
             })?;
             findings.show(&table(&rounds), &rounds, judge(cell, &rounds))?;
+        }
+        if wants(&self.only, through::NAME) {
+            let rounds = through::run(stage, &road, extent, interrupt).context(through::NAME)?;
+            findings.show(&through::table(&rounds), &rounds, through::judge(&rounds))?;
         }
         if wants(&self.only, beside::NAME) {
             let rounds = beside::run(stage, &road, extent, interrupt).context(beside::NAME)?;
@@ -97,8 +108,8 @@ type BulkRounds = Rounds<Sender, Sample>;
 fn judge(cell: &Cell, rounds: &BulkRounds) -> Vec<Verdict> {
     let is_judged = cell.bytes >= JUDGED_BYTES;
     let bars = BARS.iter().filter(|_| is_judged);
-    let verdict = |&(of, by): &(Sender, Sender)| {
-        rounds.judge(of, by, "sender's CPU per GiB", |sample| sample.cpu_s_per_gib, Limit::AtMost(PARITY))
+    let verdict = |&(of, by, most): &(Sender, Sender, f64)| {
+        rounds.judge(of, by, "sender's CPU per GiB", |sample| sample.cpu_s_per_gib, Limit::AtMost(most))
     };
     bars.filter_map(verdict).collect()
 }
@@ -110,6 +121,7 @@ fn table(rounds: &BulkRounds) -> String {
             ("CPU s/GiB", median(|sample| sample.cpu_s_per_gib, 3)),
             ("Gb/s", median(|sample| sample.gigabits_per_s, 2)),
             ("CPU used", median(|sample| sample.sender_load, 2)),
+            ("copied", median(|sample| sample.copied, 2)),
         ]
     })
 }

@@ -69,7 +69,7 @@ impl Counts {
 }
 
 /// The first match, outer levels before inner ones, so that a total comes before the lanes it is the total of.
-fn find<'v, T>(root: &'v Value, wanted: &dyn Fn(&str, &'v Value) -> Option<T>) -> Option<T> {
+pub fn find<'v, T>(root: &'v Value, wanted: &dyn Fn(&str, &'v Value) -> Option<T>) -> Option<T> {
     let mut level = vec![root];
     while !level.is_empty() {
         let members = level.iter().filter_map(|value| value.as_object()).flatten();

@@ -9,9 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use corelane_load::report::Report;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::roads::Road;
 use crate::build::BUILD;
+use crate::counts;
 use crate::cpus::SERVER_CPU;
 use crate::load::Timing;
 use crate::report::Findings;
@@ -23,18 +25,23 @@ use crate::stage::Stage;
 pub const CONNECTIONS: &str = "8";
 
 /// The most that iperf3 sends at once.
-pub const IPERF_BYTES_MAX: usize = 1 << 20;
+const IPERF_BYTES_MAX: usize = 1 << 20;
+
+/// Sends of so many bytes and more are asked to leave without a copy, where that is asked for.
+const ASKED_BYTES_LEAST: usize = 16 << 10;
 
 /// Bytes of the file that is sent again and again: of the page cache, and longer than any piece.
 const FILE_BYTES: usize = 16 << 20;
 
-const GIB: f64 = 1_073_741_824.0;
+pub const GIB: f64 = 1_073_741_824.0;
 
 /// The sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// `push`, from the lane's memory.
     Memory,
+    /// The same, which asks the kernel to read from there, and copies once it has seen that the kernel does.
+    Asked,
     /// `push`, from a file.
     File,
     /// A plain loop of write(2).
@@ -49,6 +56,7 @@ impl fmt::Display for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory => "corelane (memory)",
+            Self::Asked => "corelane (memory, asked)",
             Self::File => "corelane (file)",
             Self::Loop => "plain loop (write)",
             Self::Sendfile => "plain loop (sendfile)",
@@ -66,11 +74,13 @@ pub struct Sample {
     pub gigabits_per_s: f64,
     /// Share of one CPU that the sender used.
     pub sender_load: f64,
+    /// Share of the sends whose bytes the sender's side has copied.
+    pub copied: f64,
 }
 
 /// Those that take part here.
 pub fn lineup(findings: &mut Findings) -> Vec<Sender> {
-    let mut who = vec![Sender::Memory, Sender::File, Sender::Loop, Sender::Sendfile];
+    let mut who = vec![Sender::Memory, Sender::Asked, Sender::File, Sender::Loop, Sender::Sendfile];
     match server::is_installed("iperf3") {
         true => who.push(Sender::Iperf),
         false => findings.leave_out("iperf3 -Z: it is not installed: apt-get install -y iperf3".to_owned()),
@@ -101,6 +111,15 @@ impl Drop for Bulk {
 }
 
 impl Sender {
+    /// Whether it takes part with pieces of `bytes`.
+    pub fn fits(self, bytes: usize) -> bool {
+        match self {
+            Self::Asked => bytes >= ASKED_BYTES_LEAST,
+            Self::Iperf => bytes <= IPERF_BYTES_MAX,
+            _ => true,
+        }
+    }
+
     /// Has it send pieces of `bytes` for a window.
     ///
     /// # Errors
@@ -115,7 +134,14 @@ impl Sender {
         let (own, kernel) = (server.cpu_ns()?, softirq.cpu_ns());
         let report = sink(stage, road, &format!("tcp://{address}"), server.pid(), timing)?;
         let (own, kernel) = (server.cpu_ns()? - own, softirq.cpu_ns().zip(kernel).map_or(0, |(after, before)| after - before));
-        sample(&report, 1.0 + kernel as f64 / own.max(1) as f64)
+        let copied = match self {
+            Self::Memory | Self::Asked => {
+                counts::stat(&stage.corelane, server.pid()).and_then(|stat| copied(&stat)).unwrap_or(1.0)
+            }
+            Self::Loop => 1.0,
+            Self::File | Self::Sendfile | Self::Iperf => 0.0,
+        };
+        Ok(Sample { copied, ..sample(&report, 1.0 + kernel as f64 / own.max(1) as f64)? })
     }
 
     fn command(self, bytes: usize, stage: &Stage, road: &Road, file: &Bulk, address: &str) -> Result<Command> {
@@ -125,12 +151,16 @@ impl Sender {
             return Ok(command);
         }
         let source = if self == Self::File { format!("&file={}", file.0.display()) } else { String::new() };
-        serve(stage, road, &[format!("push=tcp://{address}?size={bytes}{source}")])
+        let mut command = serve(stage, road, &[format!("push=tcp://{address}?size={bytes}{source}")])?;
+        if self == Self::Asked {
+            command.args(["--zero-copy", &ASKED_BYTES_LEAST.to_string()]);
+        }
+        Ok(command)
     }
 }
 
 /// The folder of what [`BUILD`] builds.
-const BUILD_FOLDER: &str = "release";
+pub const BUILD_FOLDER: &str = "release";
 
 /// Corelane at the sender's end, with one lane.
 ///
@@ -164,7 +194,14 @@ fn sample(report: &Report, with_kernel: f64) -> Result<Sample> {
     let load = report.server.as_ref().map_or(0.0, |server| server.cpus_used);
     ensure!(report.bytes_received > 0, "nothing came: {:?}", report.errors);
     let cost = flow.server_s_per_gib.context("the sender's process has ended")?;
-    Ok(Sample { cpu_s_per_gib: cost * with_kernel, gigabits_per_s: flow.gigabits_per_second, sender_load: load })
+    Ok(Sample { cpu_s_per_gib: cost * with_kernel, gigabits_per_s: flow.gigabits_per_second, sender_load: load, copied: 1.0 })
+}
+
+/// Share of a server's sends that were copied, by its own count: by itself, or by the kernel that was asked not to.
+fn copied(stat: &Value) -> Option<f64> {
+    let number = |wanted: &str| counts::find(stat, &|name, value| (name == wanted).then(|| value.as_f64()).flatten());
+    let [sends, uncopied, anyway] = ["sends", "sends_uncopied", "sends_copied_anyway"].map(number);
+    Some((1.0 - (uncopied? - anyway?).max(0.0) / sends?.max(1.0)).max(0.0))
 }
 
 /// The report of iperf3 at its end.
@@ -233,6 +270,7 @@ impl Told {
             cpu_s_per_gib: (own * seconds + kernel_s) / (bytes / GIB),
             gigabits_per_s: bytes * 8.0 / seconds / 1e9,
             sender_load: own,
+            copied: 0.0,
         }
     }
 }
@@ -261,6 +299,19 @@ mod tests {
         });
         assert!((sample(&report, 1.5).expect("a sample").cpu_s_per_gib - 0.3).abs() < 1e-12);
         assert!(sample(&Report { bytes_received: 0, ..report }, 1.0).is_err());
+    }
+
+    #[test]
+    fn what_the_kernel_copied_all_the_same_is_copied() {
+        let share = |uncopied: f64, anyway: f64| {
+            let page = serde_json::json!({"lanes": [], "total": {"sends_uncopied": uncopied, "sends_copied_anyway": anyway}});
+            copied(&serde_json::json!([page, {"sends": 10.0}]))
+        };
+        assert_eq!(
+            [share(0.0, 0.0), share(10.0, 0.0), share(1.0, 1.0), share(8.0, 6.0)].map(Option::unwrap),
+            [1.0, 0.0, 1.0, 0.8]
+        );
+        assert_eq!(copied(&serde_json::json!({"sends": 10.0})), None);
     }
 
     #[test]

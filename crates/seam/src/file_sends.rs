@@ -122,7 +122,7 @@ impl<A> FileSends<A> {
 }
 
 impl FileSends<Handle> {
-    /// Takes what steps have brought out of `completions`, from the place `first` on; ends of whole operations take their places, and `pushed` gets the next steps.
+    /// Takes the ends of steps out of `completions`, from the place `first` on. Ends of whole operations take their places; `pushed` gets the next steps.
     pub fn take_all(&mut self, first: usize, completions: &mut Vec<Completion>, pushed: &mut Vec<(Handle, Op)>) {
         for completion in completions.split_off(first) {
             if !Self::is_step(completion.handle) {

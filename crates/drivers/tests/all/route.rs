@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! sender 10.8.0.1 ==far 10.9.0.1 -- near 10.9.0.2== peer 10.8.0.2
-//!        \== a dummy device, which reads what is sent from where it lies, and loses it: nobody acknowledges
+//!        \== a device that reads what is sent from where it lies, and loses it: nobody acknowledges
 //! ```
 
 use crate::corruption::Link;

@@ -121,9 +121,9 @@ pub enum StreamOp {
         /// The bytes to send; never empty.
         chain: Chain,
     },
-    /// Send a whole file by its path: [`StreamOutcome::FileSent`]. It is opened, brought to the disk if that is asked for, and what it held when it was opened leaves
-    /// from it (sendfile(2)), 1 MiB behind the other. Each is brought into the page cache first, so that a slow disk holds no lane up. It is the connection's send under way from its
-    /// beginning to its end.
+    /// Send a whole file by its path: [`StreamOutcome::FileSent`]. It is opened, and brought to the disk if that is asked for. The bytes that it held when it was opened
+    /// leave from it (sendfile(2)), 1 MiB behind the other. Each is brought into the page cache first, so that a slow disk holds no lane up. It is the connection's send
+    /// under way from its beginning to its end.
     ///
     /// It fails with [`Reason::Unsupported`](crate::Reason::Unsupported) for a file that [is far](crate::FileFacts::is_far): read it, and send that.
     SendFile {
