@@ -9,6 +9,20 @@ pub const SERVER_CPU: usize = 0;
 /// The CPU of the generator.
 pub const GENERATOR_CPU: usize = 1;
 
+/// CPUs beside both that share no core with the server's, at most so many.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn helpers(most: usize) -> Result<Vec<usize>> {
+    Ok(beside(&topology::online().context("reading which CPUs there are")?, most))
+}
+
+fn beside(online: &[Cpu], most: usize) -> Vec<usize> {
+    let core = online.iter().find(|cpu| cpu.number == SERVER_CPU).map(|cpu| cpu.first_sibling);
+    let is_free = |cpu: &&Cpu| cpu.number != GENERATOR_CPU && Some(cpu.first_sibling) != core;
+    online.iter().filter(is_free).map(|cpu| cpu.number).take(most).collect()
+}
+
 /// The CPUs of a server and those of the generator that loads it: as many, and none of both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sides {
@@ -80,6 +94,13 @@ mod tests {
         assert_eq!(threads(2), Sides { server: vec![0, 2], generator: vec![1, 3] });
         assert_eq!(Sides::among(&online(1), 2), Sides { server: vec![0, 1], generator: vec![4, 5] });
         assert_eq!(Sides::among(&online(2)[..2], 1), Sides::of_one());
+    }
+
+    #[test]
+    fn helpers_leave_the_server_its_core() {
+        assert_eq!(beside(&online(1), 3), [2, 3, 4]);
+        assert_eq!(beside(&online(4), 3), [4, 5, 6]);
+        assert_eq!(beside(&online(1)[..2], 3), [0; 0]);
     }
 
     #[test]

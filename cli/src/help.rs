@@ -51,8 +51,8 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "gateway",
         &[
             ("corelane gateway show", "the rules with what they have matched"),
-            ("corelane gateway add 100 count ip from any to any in via vlan10", "one more rule, in ipfw's words"),
-            ("corelane gateway trace in via vlan10 tcp 10.0.10.5:4000 to 192.0.2.1:80 syn", "what becomes of a packet"),
+            ("corelane gateway add 100 count ip from any to any in via users10", "one more rule, in ipfw's words"),
+            ("corelane gateway trace in via users10 tcp 10.0.10.5:4000 to 192.0.2.1:80 syn", "what becomes of a packet"),
             ("corelane gateway import --check /etc/ipfw.rules", "what would come of a script of ipfw commands"),
             ("corelane gateway route add 10.9.0.0/16 via 10.0.10.2", "one more route"),
         ],

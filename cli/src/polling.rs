@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use asked::{Page, change};
 use corelane::admin::dispatch;
 use corelane::admin::polling::{Change, Controller, Knob, LanePolling, Settings, Variables, polling_of};
-use corelane::admin::watch::Snapshot;
+use corelane::admin::watch::{LaneFigures, ProcessFigures, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -115,7 +115,8 @@ impl Shown {
         let polled: Vec<LanePolling> = polling_of(now).collect();
         // All lanes are told the same.
         let settings = set(&polled.first()?.settings);
-        Some(Self { settings, lanes: polled.iter().map(|one| Row::of(one, span)).collect() })
+        let figures = ProcessFigures::of(span).lanes;
+        Some(Self { settings, lanes: polled.iter().map(|one| Row::of(one, figures.get(one.lane))).collect() })
     }
 
     fn user_frac(&self) -> Option<u32> {
@@ -143,11 +144,10 @@ impl Shown {
 }
 
 impl Row {
-    fn of(polled: &LanePolling, span: &Snapshot) -> Self {
-        let lane = span.lanes.get(polled.lane);
+    fn of(polled: &LanePolling, lane: Option<&LaneFigures>) -> Self {
         let share = |of: Option<f64>| of.unwrap_or_default() * 100.0;
-        let network_percent = share(lane.and_then(|lane| span.network_share(lane)));
-        let asleep_percent = share(lane.and_then(|lane| span.shares(lane)).map(|shares| shares.asleep));
+        let network_percent = share(lane.and_then(|lane| lane.network_share));
+        let asleep_percent = share(lane.and_then(|lane| lane.shares).map(|shares| shares.asleep));
         let Variables {
             burst, residual_burst, phase, pending_polls, handlers, short_ticks, lost_polls, stalled, suspect, ..
         } = polled.variables;

@@ -3,8 +3,8 @@
 mod datagrams;
 pub mod figures;
 mod flows;
-mod glance;
-mod json;
+pub mod glance;
+pub mod json;
 pub mod polled;
 pub mod text;
 mod workstreams;

@@ -28,6 +28,8 @@ pub struct Member {
     pub folder: String,
     /// Root files of the library and of the programs; not of tests, benches and examples.
     pub roots: Vec<String>,
+    /// Its test programs beside those of the library and the programs: the name of each, and its root file.
+    pub tests: Vec<(String, String)>,
     /// What the manifest names, of all kinds.
     pub dependencies: Vec<Dependency>,
     /// The names of its features.
@@ -116,6 +118,8 @@ struct Declared {
 
 #[derive(Deserialize)]
 struct Target {
+    #[serde(default)]
+    name: String,
     kind: Vec<String>,
     src_path: PathBuf,
 }
@@ -127,6 +131,7 @@ impl Package {
             name: self.name.clone(),
             folder: relative(root, folder),
             roots: self.roots(root),
+            tests: self.tests(root),
             dependencies: self.dependencies.iter().map(|d| d.dependency(root)).collect(),
             features: self.features.keys().cloned().collect(),
         }
@@ -136,6 +141,11 @@ impl Package {
         let beside = ["test", "bench", "example", "custom-build"];
         let product = |target: &&Target| !target.kind.iter().any(|k| beside.contains(&k.as_str()));
         self.targets.iter().filter(product).map(|t| relative(root, &t.src_path)).collect()
+    }
+
+    fn tests(&self, root: &Path) -> Vec<(String, String)> {
+        let tests = self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "test"));
+        tests.map(|target| (target.name.clone(), relative(root, &target.src_path))).collect()
     }
 }
 
@@ -160,7 +170,7 @@ mod tests {
         let json = br#"{"workspace_root": "/w", "target_directory": "/w/target", "packages": [{
             "manifest_path": "/w/crates/lane/Cargo.toml",
             "targets": [{"kind": ["lib"], "src_path": "/w/crates/lane/src/lib.rs"},
-                        {"kind": ["test"], "src_path": "/w/crates/lane/tests/turn.rs"}],
+                        {"name": "turn", "kind": ["test"], "src_path": "/w/crates/lane/tests/turn.rs"}],
             "dependencies": [
                 {"name": "corelane-seam", "kind": null, "target": null, "path": "/w/crates/seam"},
                 {"name": "loom", "kind": null, "target": "cfg(loom)"},
@@ -169,6 +179,7 @@ mod tests {
         let lane = &workspace.members[0];
         assert_eq!(lane.folder, "crates/lane");
         assert_eq!(lane.roots, ["crates/lane/src/lib.rs"]);
+        assert_eq!(lane.tests, [("turn".to_owned(), "crates/lane/tests/turn.rs".to_owned())]);
         assert_eq!(lane.dependencies[0].folder.as_deref(), Some("crates/seam"));
         assert_eq!(lane.dependencies[1].target.as_deref(), Some("cfg(loom)"));
         assert!(lane.dependencies[2].dev && !lane.dependencies[1].dev);

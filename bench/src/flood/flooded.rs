@@ -128,7 +128,7 @@ impl Target {
         }
         let server = start(who, &stage.corelane, &wire)?;
         receive(who, &wire)?;
-        let [emitter, closed] = [(); 2].map(|()| Emitter::new(&wire, who.address(), BYTES));
+        let [emitter, closed] = [(); 2].map(|()| Emitter::new(&wire, who.address(), BYTES)?.helped(&wire));
         let (emitter, closed) = (emitter?, closed?.at_port(CLOSED_PORT));
         let target = Self { who, page: page_of(who, &server)?, server, spinner: None, counting, emitter, closed, wire };
         target.await_answer()?;

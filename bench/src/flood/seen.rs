@@ -11,7 +11,7 @@ const RISES: f64 = 1.05;
 /// The offers below the last doubling, by the greatest.
 const BELOW: f64 = 0.7;
 /// The least that an emitter brings of twice the last offer, by that one, as long as it is not at its bound.
-const CAN: f64 = 1.5;
+pub const CAN: f64 = 1.5;
 
 /// The name of the only cell, for `--only` and the tables.
 pub const CELL: &str = "flood";
@@ -36,7 +36,7 @@ pub struct Curve {
     pub steps: Vec<Step>,
     /// Ten times the most that was answered, or as much as can be.
     pub highest: Step,
-    /// More than any way of receiving keeps up with, to a port that nobody has: all that it costs is the network's, and who computes has what is left.
+    /// As much to a port that nobody has: all that it costs is the network's, and who computes has what is left.
     pub unanswered: Step,
     /// A service on the same lane over the kernel's sockets, under the highest offer: the 99th percentile of its answers in milliseconds, and requests
     /// without an answer. None where there is no such service.
@@ -71,7 +71,8 @@ pub fn is_bound(steps: &[Step]) -> bool {
     matches!(steps, [.., before, last] if last.offered_per_s < CAN * before.offered_per_s)
 }
 
-fn most_answered<'a>(steps: impl Iterator<Item = &'a Step>) -> f64 {
+/// The most that was answered of these offers.
+pub fn most_answered<'a>(steps: impl Iterator<Item = &'a Step>) -> f64 {
     steps.map(|step| step.answered_per_s).fold(0.0, f64::max)
 }
 

@@ -13,6 +13,7 @@ use super::contenders::{Asked, Gateway, Rules};
 use super::houses;
 use super::running::Running;
 use crate::bars::Limit;
+use crate::host;
 use crate::interrupt::Interrupt;
 use crate::rounds::{Extent, Rounds, Verdict};
 use crate::stage::Stage;
@@ -80,6 +81,14 @@ pub struct Changed {
     offered: u64,
     /// Those that did not come to their users as they had to.
     lost: u64,
+    /// Those among them for which the ring of the gateway's interface had no room, or that of its port: nobody received there in time.
+    unreceived: u64,
+    /// Those among them that the gateway had sent, and for which the ring of its users' interface had no room: no loss of its own.
+    at_users: u64,
+    /// How long the kernel's thread that receives for it waited for its CPU, in milliseconds, and how long the host had taken CPUs away: where it waited with a change as without, others
+    /// of the machine had its time.
+    waited_ms: f64,
+    stolen_ms: u64,
     /// Counts of the 160 rules that are missing: each packet that came was counted twice.
     counts_lost: u64,
     /// Counts of new rules that differ from those of others which see the same packets.
@@ -114,7 +123,7 @@ pub fn run(stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<Chang
 fn changed(running: &Running, change: Change, corelane: &Path) -> Result<Changed> {
     let pid = running.pid().context("the gateway has a process")?;
     let before = counted(corelane, pid)?;
-    let came_before = running.came();
+    let (came_before, fate, stolen) = (running.came(), running.fate()?, host::stolen_ms()?);
     let words: Option<(&[&str], _)> = match change {
         Change::Nothing => None,
         Change::Rules => Some((&["import"], running.write("more.sh", &script())?)),
@@ -130,12 +139,22 @@ fn changed(running: &Running, change: Change, corelane: &Path) -> Result<Changed
         thread::sleep(AROUND);
         Ok(took.as_secs_f64() * 1e3)
     })?;
-    let came = running.came() - came_before;
+    let (came, fate, stolen_ms) = (running.came() - came_before, running.fate()?.since(&fate), host::stolen_ms()? - stolen);
     let after = counted(corelane, pid)?;
     let of_old = |rows: &[Row]| rows.iter().filter(|row| row.is_old()).map(|row| row.packets).sum::<u64>();
     // What was counted and lost behind the rules is a lost packet, and no lost count.
     let counts_lost = (2 * came).saturating_sub(of_old(&after) - of_old(&before));
-    Ok(Changed { offered, lost: offered.saturating_sub(came), counts_lost, halves: halves(&after), took_ms })
+    Ok(Changed {
+        offered,
+        lost: offered.saturating_sub(came),
+        unreceived: fate.unreceived,
+        at_users: fate.at_users,
+        waited_ms: fate.waited_ns as f64 / 1e6,
+        stolen_ms,
+        counts_lost,
+        halves: halves(&after),
+        took_ms,
+    })
 }
 
 /// A rule as it is shown.
@@ -205,8 +224,11 @@ fn halves(rows: &[Row]) -> u64 {
 impl Changes {
     /// Of all rounds together: a round that loses some is not made up for by six that lose none.
     fn sum(&self, case: Case, figure: fn(&Changed) -> u64) -> Option<f64> {
-        let all = self.0.values(case, |one| figure(one) as f64)?;
-        Some(all.iter().sum())
+        self.sum_of(case, |one| figure(one) as f64)
+    }
+
+    fn sum_of(&self, case: Case, figure: impl Fn(&Changed) -> f64) -> Option<f64> {
+        Some(self.0.values(case, figure)?.iter().sum())
     }
 }
 
@@ -219,7 +241,7 @@ pub fn judge(changes: &Changes) -> Vec<Verdict> {
             Some(Verdict { rounds: changes.0.rounds.len(), ..Verdict::of_one(CELL, what, sum - anyhow, NONE) })
         };
         [
-            of("packets lost", |one| one.lost),
+            of("packets lost", |one| one.lost.saturating_sub(one.at_users)),
             of("counts lost", |one| one.counts_lost),
             of("judged by half a set", |one| one.halves),
         ]
@@ -236,6 +258,10 @@ pub fn table(changes: &Changes) -> String {
             ("took ms", number(rounds.median(who, |one| one.took_ms), 1)),
             ("packets", sum(|one| one.offered)),
             ("lost", sum(|one| one.lost)),
+            ("unreceived", sum(|one| one.unreceived)),
+            ("at users", sum(|one| one.at_users)),
+            ("waited ms", number(changes.sum_of(who, |one| one.waited_ms), 0)),
+            ("stolen ms", sum(|one| one.stolen_ms)),
             ("counts lost", sum(|one| one.counts_lost)),
             ("halves", sum(|one| one.halves)),
         ]
@@ -268,7 +294,18 @@ mod tests {
 
     /// Rounds of which few lose packets: so many with a change at the lane, and without one.
     fn lossy(with: u64, without: u64) -> Changes {
-        let sample = |lost| Changed { offered: 20_000, lost, counts_lost: 0, halves: 0, took_ms: 1.0 };
+        // What its users had no room for is no loss of the gateway's.
+        let sample = |lost| Changed {
+            offered: 20_000,
+            lost: lost + 9,
+            unreceived: lost,
+            at_users: 9,
+            waited_ms: 0.0,
+            stolen_ms: 0,
+            counts_lost: 0,
+            halves: 0,
+            took_ms: 1.0,
+        };
         let mut rounds = Rounds::new(CELL, cases());
         let of = |case: &Case| match (case.gateway, case.change) {
             (Gateway::Polling(_), Change::Nothing) => without,

@@ -1,5 +1,6 @@
 //! A gateway on a wire of its own, and its users at the other end.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -63,6 +64,43 @@ impl Used {
         let (now, then) = (all(self), all(then));
         std::array::from_fn(|place| now[place].saturating_sub(then[place]) as f64 / 1e3)
     }
+}
+
+/// What became of packets at both ends of the wire, so far or since then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// Those for which the ring of the gateway's interface, or of its port, had no room.
+    pub unreceived: u64,
+    /// Those that it had sent, and for which the ring of its users' interface had no room.
+    pub at_users: u64,
+    /// How long the kernel's thread that receives for it waited for its CPU, in nanoseconds.
+    pub waited_ns: u64,
+}
+
+impl Fate {
+    /// What has become of packets since then.
+    pub fn since(&self, then: &Self) -> Self {
+        Self {
+            unreceived: self.unreceived - then.unreceived,
+            at_users: self.at_users - then.at_users,
+            waited_ns: self.waited_ns - then.waited_ns,
+        }
+    }
+}
+
+/// Packets that an interface dropped on their way in and on their way out, as the kernel's list has it (`/proc/net/dev`, proc_pid_net(5)). A veth counts what its other end had no room for
+/// among the latter.
+fn dropped(devices: &str, interface: &str) -> Option<(u64, u64)> {
+    const RECEIVED: usize = 3;
+    const SENT: usize = 11;
+    let line = devices.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    Some((words.get(RECEIVED)?.parse().ok()?, words.get(SENT)?.parse().ok()?))
+}
+
+/// How long a thread has waited for a CPU, in nanoseconds (sched-stats in the kernel's documentation).
+fn waited_ns(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// The figures of a window.
@@ -154,6 +192,18 @@ impl Running {
     /// Packets that came to their users so far.
     pub fn came(&self) -> u64 {
         self.sink.right()
+    }
+
+    /// What has become of packets at both ends.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn fate(&self) -> Result<Fate> {
+        let devices = self.wire.inside(End::Far, || fs::read_to_string("/proc/thread-self/net/dev").context("interfaces"))?;
+        let (unreceived, at_users) = dropped(&devices, End::Far.interface()).context("the gateway's interface is listed")?;
+        let schedstat =
+            fs::read_to_string(format!("/proc/{}/schedstat", self.receiver.id())).context("the thread that receives")?;
+        Ok(Fate { unreceived, at_users, waited_ns: waited_ns(&schedstat).context("this kernel counts waits for CPUs")? })
     }
 
     /// Offers so many packets a second while `work` is done; returns how many it were and what came of it, once the last of them had time to come.
@@ -283,6 +333,18 @@ mod tests {
         let text = String::from_utf8(listed.expect("nft lists").stdout).expect("words");
         let counts = text.split("packets ").skip(1).filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
         counts.sum()
+    }
+
+    #[test]
+    fn what_the_kernel_lists_is_read() {
+        let devices = "Inter-|   Receive                                                |  Transmit\n \
+                       face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n   \
+                       lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  \
+                       far: 2840690 6678 0 590 0 0 0 0 2755172 6925 0 47 0 0 0 0\n";
+        assert_eq!((dropped(devices, "far"), dropped(devices, "fa")), (Some((590, 47)), None));
+        assert_eq!((waited_ns("51 7 2\n"), waited_ns("")), (Some(7), None));
+        let (then, now) = (Fate { unreceived: 1, at_users: 2, waited_ns: 3 }, Fate { unreceived: 5, at_users: 7, waited_ns: 9 });
+        assert_eq!(now.since(&then), Fate { unreceived: 4, at_users: 5, waited_ns: 6 });
     }
 
     /// Packets of all houses come to their users with right sums, for the kernel forwards no others; and nothing that was counted is lost.

@@ -11,6 +11,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -27,9 +28,10 @@ use super::programs::{self, Counting, Flood};
 use super::servers::Echoing;
 use super::wire::{End, Wire};
 use crate::bars::Limit;
-use crate::cpus::GENERATOR_CPU;
+use crate::cpus::{self, GENERATOR_CPU};
 use crate::interrupt::Interrupt;
 use crate::rounds::{Extent, Rounds, Verdict};
+use crate::server;
 use crate::stage::Stage;
 use crate::tables::{self, number};
 
@@ -46,6 +48,9 @@ const FRAMES: u32 = 1 << 20;
 /// The same where so many a second are offered that most are due: the pause between two calls is to be a small part.
 const FRAMES_OF_MANY: u32 = 1 << 22;
 const MANY: f64 = 5e5;
+/// Frames a second that one CPU brings at the least, and CPUs that help it at the most: three bring ten times what a lane answers.
+const FROM_ONE: f64 = 2.5e6;
+const HELPERS_MAX: usize = 3;
 /// The port of the socket service on the same lane, and the requests a second that it is asked for: less than its share of the lane.
 const BESIDE_PORT: u16 = programs::PORT + 1;
 const BESIDE_RATE: u32 = 2_000;
@@ -122,6 +127,8 @@ pub struct Emitted {
 /// A flood of the far end of a wire.
 pub struct Emitter {
     flood: Flood,
+    /// Those that take part where more is offered than one brings, each with its CPU.
+    helpers: Vec<(usize, Flood)>,
     frame: Vec<u8>,
 }
 
@@ -131,12 +138,20 @@ impl Emitter {
         let interface = wire.inside(End::Near, || if_nametoindex(End::Near.interface()).context("the wire's near end"))?;
         let macs = [wire.mac(End::Near)?, wire.mac(End::Far)?];
         let frame = programs::frame(macs, [End::Near.address(), to], bytes);
-        Ok(Self { flood: Flood::new(interface)?, frame })
+        Ok(Self { flood: Flood::new(interface)?, helpers: Vec::new(), frame })
+    }
+
+    /// The same from other CPUs as well, as far as there are any, where more is offered than one CPU brings.
+    pub fn helped(mut self, wire: &Wire) -> Result<Self> {
+        let interface = wire.inside(End::Near, || if_nametoindex(End::Near.interface()).context("the wire's near end"))?;
+        let cpus = cpus::helpers(HELPERS_MAX)?;
+        self.helpers = cpus.into_iter().map(|cpu| Ok((cpu, Flood::new(interface)?))).collect::<Result<_>>()?;
+        Ok(self)
     }
 
     /// At the near end of a wire, with what this program makes of a frame.
     pub fn of(flood: Flood, frame: Vec<u8>) -> Self {
-        Self { flood, frame }
+        Self { flood, helpers: Vec::new(), frame }
     }
 
     /// The same to another port.
@@ -145,19 +160,39 @@ impl Emitter {
         self
     }
 
-    /// Puts frames on the wire as long as is said, so many a second or as many as can be. Everything else on this thread's CPU comes before it.
+    /// Puts frames on the wire as long as is said, so many a second or as many as can be. Everything else on this thread's CPU comes before it, and on those of its helpers.
     pub fn emit(&self, wire: &Wire, offer: Option<f64>, goes_on: impl Fn() -> bool + Sync) -> Result<Emitted> {
-        wire.inside(End::Near, || {
-            yields(gettid().as_raw().unsigned_abs())?;
-            self.flood.begin(offer)?;
-            let frames = if offer.is_none_or(|rate| rate > MANY) { FRAMES_OF_MANY } else { FRAMES };
-            while goes_on() {
-                self.flood.emit(&self.frame, frames)?;
+        let helpers = &self.helpers[..helpers_for(offer).min(self.helpers.len())];
+        let part = offer.map(|rate| rate / (1 + helpers.len()) as f64);
+        let each = |flood: &Flood, cpu: Option<usize>| wire.inside(End::Near, || put(flood, cpu, &self.frame, part, &goes_on));
+        thread::scope(|scope| {
+            let running: Vec<_> = helpers.iter().map(|(cpu, flood)| scope.spawn(|| each(flood, Some(*cpu)))).collect();
+            let mut all = each(&self.flood, None)?;
+            for one in running {
+                // reason: a thread that panicked has said so.
+                let one = one.join().expect("a helper's thread")?;
+                (all.frames, all.cpu_ns) = (all.frames + one.frames, all.cpu_ns + one.cpu_ns);
             }
-            // This thread did nothing else.
-            Ok(Emitted { frames: self.flood.sent()?, cpu_ns: thread_cpu_ns()? })
+            Ok(all)
         })
     }
+}
+
+/// How many help with an offer. As much as can be is what one CPU brings.
+fn helpers_for(offer: Option<f64>) -> usize {
+    offer.map_or(0, |rate| ((rate / FROM_ONE).ceil() as usize).saturating_sub(1))
+}
+
+/// Puts frames on a wire in this thread, which does nothing else, on a CPU or where it is.
+fn put(flood: &Flood, cpu: Option<usize>, frame: &[u8], rate: Option<f64>, goes_on: &dyn Fn() -> bool) -> Result<Emitted> {
+    cpu.map_or(Ok(()), |cpu| server::pin(&[cpu]))?;
+    yields(gettid().as_raw().unsigned_abs())?;
+    flood.begin(rate)?;
+    let frames = if rate.is_none_or(|rate| rate > MANY) { FRAMES_OF_MANY } else { FRAMES };
+    while goes_on() {
+        flood.emit(frame, frames)?;
+    }
+    Ok(Emitted { frames: flood.sent()?, cpu_ns: thread_cpu_ns()? })
 }
 
 impl Target {
@@ -311,6 +346,11 @@ mod tests {
     fn flooded(answered: [f64; 2], switches: f64) -> Flooded {
         let step = |offered_per_s, answered_per_s| Step { offered_per_s, answered_per_s, switches_per_s: switches };
         Flooded { steps: vec![step(100.0, answered[0]), step(900.0, answered[1])], beside: 1.0 }
+    }
+
+    #[test]
+    fn others_help_where_one_does_not_bring_what_is_offered() {
+        assert_eq!([None, Some(2.5e6), Some(2.6e6), Some(8e6)].map(helpers_for), [0, 0, 1, 3]);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use corelane_select::bpf::assembly::{Alu, Assembler, Label, Register, When, Width};
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind};
+use nix::errno::Errno;
 
 use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 
@@ -191,9 +192,12 @@ impl Flood {
         self.map.update(0, &pace).map_err(|fault| anyhow::anyhow!("writing the pace: {fault:?}"))
     }
 
-    /// Has the program see a frame so many times.
+    /// Has the program see a frame so many times; a signal, such as one that stops this process for a while, ends that early.
     pub fn emit(&self, frame: &[u8], times: u32) -> Result<()> {
-        self.program.emit(frame, times).map_err(|fault| anyhow::anyhow!("frames of a program (Linux 5.18): {fault:?}"))
+        match self.program.emit(frame, times) {
+            Err(fault) if fault.number != Errno::EINTR as i32 => bail!("frames of a program (Linux 5.18): {fault:?}"),
+            _ => Ok(()),
+        }
     }
 
     /// How many have gone, those among them for which the wire had no room.

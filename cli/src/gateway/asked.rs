@@ -6,6 +6,8 @@ use crate::rss::page;
 use anyhow::{Result, anyhow};
 use corelane::admin::control::ControlError;
 use corelane::admin::gateway::Listed;
+use corelane::admin::watch::Reader;
+use corelane::lanes::Aside;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -23,6 +25,11 @@ impl Asked {
     /// There is none, or there are several.
     pub fn of(pid: Option<u32>, json: bool) -> Result<Self> {
         let page = page(pid)?;
+        // Reading scripts and writing lists take milliseconds, which are not to be a lane's.
+        if let Ok(reader) = Reader::open(&page.path) {
+            let lanes = reader.snapshot(corelane::now().nanoseconds()).lanes;
+            Aside::of(lanes.iter().filter_map(|lane| lane.name.cpu).map(|cpu| cpu as usize)).take();
+        }
         Ok(Self { pid: page.process.pid, page: page.path, json })
     }
 

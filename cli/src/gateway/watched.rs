@@ -1,7 +1,7 @@
 //! What graphs keep of a gateway that runs, and which changes they note.
 
 use corelane::admin::gateway::{InterfaceRow, Losses, RuleRow, Shown, Totals};
-use corelane::admin::watch::{PacketCounter, Reader, Snapshot};
+use corelane::admin::watch::{PacketCounter, ProcessFigures, Reader, Snapshot};
 use corelane::lanes::LiveGateway;
 use corelane_metrics::graphs::{Looked, Name, Reading, Source, Subject};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,21 +58,15 @@ fn lost(losses: &Losses) -> [(&'static str, u64); 2] {
     [("drops", losses.drops.wrapping_add(losses.unsent)), ("errors", losses.errors)]
 }
 
-/// How lanes spent their time, on average: on packets and on all else where they poll, or on both. And the greatest burst.
+/// How lanes spent their time, on average: on packets and on all other work where they poll, or on both. And the greatest burst.
 fn shares(since: &Snapshot) -> Vec<(Name, Reading)> {
-    let lanes = || since.lanes.iter().filter_map(|lane| Some((lane, since.shares(lane)?.productive)));
-    let polling: Vec<(f64, f64)> = lanes().filter_map(|(lane, worked)| Some((since.network_share(lane)?, worked))).collect();
-    let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| Reading::Gauge(values.sum::<f64>() / count.max(1) as f64);
-    if polling.is_empty() {
-        let worked: Vec<f64> = lanes().map(|(_, worked)| worked).collect();
-        return vec![whole("worked share", mean(&mut worked.iter().copied(), worked.len()))];
+    let ProcessFigures { worked_share, network_share, user_share, burst_frames, .. } = ProcessFigures::of(since);
+    let gauge = |what, value: Option<f64>| whole(what, Reading::Gauge(value.unwrap_or(0.0)));
+    if network_share.is_none() {
+        return vec![gauge("worked share", worked_share)];
     }
-    let burst = greatest(since, PacketCounter::PollingBurst);
-    vec![
-        whole("network share", mean(&mut polling.iter().map(|(network, _)| *network), polling.len())),
-        whole("user share", mean(&mut polling.iter().map(|(network, worked)| (worked - network).max(0.0)), polling.len())),
-        whole("burst", Reading::Gauge(burst as f64)),
-    ]
+    let burst = burst_frames.map(|frames| frames as f64);
+    vec![gauge("network share", network_share), gauge("user share", user_share), gauge("burst", burst)]
 }
 
 fn greatest(now: &Snapshot, counter: PacketCounter) -> u64 {

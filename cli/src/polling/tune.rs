@@ -5,7 +5,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use corelane::admin::gateway;
 use corelane::admin::polling::tune::{self, Dimension, Limits, Seen, Settings as Found, Step, Tuner};
 use corelane::admin::polling::{Change, Controller, Knob, Knobs, LanePolling, polling_of};
-use corelane::admin::watch::{PacketCounter, Snapshot};
+use corelane::admin::watch::{PacketCounter, ProcessFigures, Snapshot};
 use corelane::lanes::Signals;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -126,7 +126,8 @@ impl Look {
         let forwarded = self.forwarded.zip(before.forwarded).map_or(0, |(now, before)| now.saturating_sub(before));
         let carried = carried(came, dropped, forwarded, sum(&[PacketCounter::PacketsForwarded]));
         let share = |of: Option<f64>| (of.unwrap_or_default() * 100.0) as u32;
-        let network_share = span.lanes.iter().map(|lane| share(span.network_share(lane))).max().unwrap_or_default();
+        let lanes = ProcessFigures::of(&span).lanes;
+        let network_share = lanes.iter().map(|lane| share(lane.network_share)).max().unwrap_or_default();
         Ok(Seen {
             goodput: per_second(carried),
             lost: per_second(lost),

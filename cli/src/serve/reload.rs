@@ -14,7 +14,7 @@ use anyhow::{Result, anyhow};
 use corelane::Error;
 use corelane::admin::messages::Degraded;
 use corelane::admin::reports::{self, Level, Record};
-use corelane::lanes::{LiveGateway, LiveLimits, Running};
+use corelane::lanes::{Aside, LiveGateway, LiveLimits, Running};
 use corelane::service::Limits;
 use corelane_services as services;
 use std::sync::{Mutex, PoisonError};
@@ -32,6 +32,8 @@ pub struct Reload {
     limits: LiveLimits,
     gateway: Option<LiveGateway>,
     log: Log,
+    /// Where files are read and understood.
+    aside: Aside,
     /// Files may be open to the next start that are not to this process.
     is_confined: bool,
 }
@@ -39,7 +41,14 @@ pub struct Reload {
 impl Reload {
     /// For a program that began with these settings.
     pub fn new(began: Vec<Setting>, running: &Running, log: Log, is_confined: bool) -> Self {
-        Self { before: Mutex::new(began), limits: running.limits(), gateway: running.gateway(), log, is_confined }
+        Self {
+            before: Mutex::new(began),
+            limits: running.limits(),
+            gateway: running.gateway(),
+            log,
+            aside: running.aside(),
+            is_confined,
+        }
     }
 
     /// What else may be in the way of new files.
@@ -55,7 +64,7 @@ impl Reload {
     pub fn again(&self) {
         // Nothing is changed in two steps.
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.put_into_force(&before) {
+        match self.aside.run(|| self.put_into_force(&before)) {
             Ok(now) => *before = now,
             Err(why) => Degraded::SettingsKept.say(format_args!("SIGHUP: what was there before is kept: {why:#}")),
         }

@@ -1,10 +1,10 @@
 //! A snapshot on one screen of 80 columns: a line a service, a line a lane, and what is wrong.
 
-use super::figures::{amount, latency, time};
+use super::figures::{amount, latency, or_none, percent, time};
 use super::polled;
 use super::text::{date, plural};
 use crate::wrap::fit;
-use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot};
+use corelane::admin::watch::{LaneFigures, ProcessFigures, ServiceFigures, ServiceSnapshot, Snapshot};
 use corelane::admin::wrong::{Finding, Grade, findings};
 use std::fmt::Write;
 
@@ -18,11 +18,13 @@ const WRONG_MAX: usize = 12;
 pub fn glance(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     let (grave, others): (Vec<_>, Vec<_>) = findings(snapshot).into_iter().partition(|one| one.grade == Grade::Grave);
-    head(&mut out, snapshot);
+    let figures = ProcessFigures::of(snapshot);
+    head(&mut out, snapshot, &figures);
     wrong(&mut out, &grave);
-    services(&mut out, snapshot);
-    lanes(&mut out, snapshot);
-    if let Some(latency) = latency(&snapshot.histogram(LaneHistogram::RequestNanoseconds)) {
+    services(&mut out, snapshot, &figures.services);
+    lanes(&mut out, &figures.lanes);
+    polled::lines(snapshot, &figures, COLUMNS).iter().for_each(|words| line(&mut out, words));
+    if let Some(latency) = latency(figures.request_nanoseconds) {
         block(&mut out, &latency);
     }
     wrong(&mut out, &others);
@@ -45,12 +47,11 @@ fn more(out: &mut String, count: usize, shown: usize, what: &str) {
     }
 }
 
-fn head(out: &mut String, snapshot: &Snapshot) {
+fn head(out: &mut String, snapshot: &Snapshot, figures: &ProcessFigures<'_>) {
     let Snapshot { process, liveness, program, started_unix_nanoseconds, lanes, services, .. } = snapshot;
     let started = date(started_unix_nanoseconds / 1_000_000_000);
     line(out, &format!("process {} ({}), {program}, started {started}", process.pid, liveness.name()));
-    let steering = lanes.first().map_or("", |lane| &lane.name.steering);
-    let driver = lanes.first().map_or("", |lane| &lane.name.driver);
+    let ProcessFigures { driver, steering, .. } = figures;
     let span = match snapshot.span_nanoseconds {
         Some(span) => format!("rates over {}", time(span)),
         None => "since its start".to_owned(),
@@ -59,64 +60,53 @@ fn head(out: &mut String, snapshot: &Snapshot) {
     line(out, &format!("{services}, {lanes}, driver {driver}, steering {steering}; {span}"));
 }
 
-/// What was counted: for each second of the span, if there is one.
-fn counted(snapshot: &Snapshot, count: u64) -> String {
-    amount(snapshot.per_second(count).unwrap_or(count as f64))
-}
-
-fn services(out: &mut String, snapshot: &Snapshot) {
+fn services(out: &mut String, snapshot: &Snapshot, figures: &[ServiceFigures]) {
     if snapshot.services.is_empty() {
         return;
     }
     block(out, "SERVICE       OPEN REQUESTS   IN B  OUT B REQ/SEND STRAYS URL");
-    for service in snapshot.services.iter().take(SERVICES_MAX) {
-        service_line(out, snapshot, service);
+    for (service, figures) in snapshot.services.iter().zip(figures).take(SERVICES_MAX) {
+        service_line(out, service, figures);
     }
     more(out, snapshot.services.len(), SERVICES_MAX, "services");
 }
 
-fn service_line(out: &mut String, snapshot: &Snapshot, ServiceSnapshot { name, values }: &ServiceSnapshot) {
-    use ServiceCounter as C;
-    let of = |counter| counted(snapshot, values.get(counter));
-    let open = amount(values.get(C::ConnectionsOpen) as f64);
-    let sends = values.get(C::Sends).saturating_add(values.get(C::DatagramSends));
-    let gathered = if sends == 0 { "-".to_owned() } else { amount(values.get(C::Requests) as f64 / sends as f64) };
+fn service_line(out: &mut String, ServiceSnapshot { name, .. }: &ServiceSnapshot, figures: &ServiceFigures) {
     let text = format!(
-        "{:<11} {open:>6} {:>8} {:>6} {:>6} {gathered:>8} {:>6} {}",
+        "{:<11} {:>6} {:>8} {:>6} {:>6} {:>8} {:>6} {}",
         fit(&name.name, 11),
-        of(C::Requests),
-        of(C::BytesIn),
-        of(C::BytesOut),
-        of(C::Strays),
+        amount(figures.connections_open as f64),
+        amount(figures.requests.shown()),
+        amount(figures.bytes_in.shown()),
+        amount(figures.bytes_out.shown()),
+        or_none(figures.requests_per_send, amount),
+        amount(figures.strays.shown()),
         name.url
     );
     line(out, &text);
 }
 
-fn lanes(out: &mut String, snapshot: &Snapshot) {
-    block(out, "LANE CPU STATE     LAST TURN  BUSY REQUESTS   OPEN TURN P50     P99 MEMORY");
-    for (number, lane) in snapshot.lanes.iter().take(LANES_MAX).enumerate() {
-        lane_line(out, snapshot, number, lane);
+fn lanes(out: &mut String, figures: &[LaneFigures]) {
+    block(out, "LANE CPU STATE   LAST TURN BUSY REQUESTS   OPEN TURN P50 TURN P99 REQ P99 MEMORY");
+    for (number, lane) in figures.iter().take(LANES_MAX).enumerate() {
+        lane_line(out, number, lane);
     }
-    more(out, snapshot.lanes.len(), LANES_MAX, "lanes");
-    polled::lines(snapshot, COLUMNS).iter().for_each(|words| line(out, words));
+    more(out, figures.len(), LANES_MAX, "lanes");
 }
 
-fn lane_line(out: &mut String, snapshot: &Snapshot, number: usize, lane: &LaneSnapshot) {
-    let none = || "-".to_owned();
-    let turns = lane.histogram(LaneHistogram::TurnNanoseconds);
-    let quantile = |thousandths| turns.quantile(thousandths).map_or_else(none, time);
+fn lane_line(out: &mut String, number: usize, lane: &LaneFigures) {
     let text = format!(
-        "{number:>4} {:>3} {:<9} {:>9} {:>5} {:>8} {:>6} {:>8} {:>7} {:>6}",
-        lane.name.cpu.map_or_else(none, |cpu| cpu.to_string()),
-        lane.state().map_or("unknown", LaneState::name),
-        snapshot.age(lane).map_or_else(none, time),
-        snapshot.shares(lane).map_or_else(none, |shares| format!("{:.0}%", shares.productive * 100.0)),
-        counted(snapshot, lane.all(ServiceCounter::Requests)),
-        amount(lane.all(ServiceCounter::ConnectionsOpen) as f64),
-        quantile(500),
-        quantile(990),
-        amount(lane.values.get(LaneCounter::MemoryUsed) as f64),
+        "{number:>4} {:>3} {:<8} {:>8} {:>4} {:>8} {:>6} {:>8} {:>8} {:>7} {:>6}",
+        or_none(lane.cpu, |cpu| cpu.to_string()),
+        lane.state,
+        or_none(lane.last_turn_age_nanoseconds, time),
+        or_none(lane.shares, |shares| percent(shares.productive)),
+        amount(lane.requests.shown()),
+        amount(lane.connections_open as f64),
+        or_none(lane.turn_nanoseconds.p50, time),
+        or_none(lane.turn_nanoseconds.p99, time),
+        or_none(lane.request_nanoseconds.p99, time),
+        amount(lane.memory_used_bytes as f64),
     );
     line(out, &text);
 }
@@ -138,7 +128,9 @@ fn wrong(out: &mut String, lines: &[Finding]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::admin::watch::{Counter, Description, LaneName, Page, Reader, ServiceName};
+    use corelane::admin::watch::{
+        Counter, Description, LaneCounter, LaneHistogram, LaneName, LaneState, Page, Reader, ServiceCounter, ServiceName,
+    };
 
     fn page(lanes: u32, services: usize) -> Page {
         let lane = |cpu| LaneName { cpu: Some(cpu), driver: "sim".into(), steering: "table".into() };
@@ -177,9 +169,9 @@ mod tests {
 SERVICE       OPEN REQUESTS   IN B  OUT B REQ/SEND STRAYS URL
 echo0           16    32.0k      0      0       16      0 tcp://[::]:0
 
-LANE CPU STATE     LAST TURN  BUSY REQUESTS   OPEN TURN P50     P99 MEMORY
-   0   0 running      1.00us   75%    32.0k     16   7.17us  7.17us      0
-   1   1 starting          -  100%        0      0        -       -      0
+LANE CPU STATE   LAST TURN BUSY REQUESTS   OPEN TURN P50 TURN P99 REQ P99 MEMORY
+   0   0 running    1.00us  75%    32.0k     16   7.17us   7.17us  7.17us      0
+   1   1 starting        - 100%        0      0        -        -       -      0
 
 requests from receive to send: p50 7.17us  p99 7.17us  p99.9 3.15ms
 "

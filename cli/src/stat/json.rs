@@ -1,8 +1,8 @@
 //! A snapshot as JSON (RFC 8259) for programs. All numbers but the derived figures are whole and below 2^64.
 
 use corelane::admin::watch::{
-    Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, PacketCounter, PacketsSnapshot, ServiceCounter,
-    Snapshot, StreamCounter, Values,
+    Counter, Histogram, LaneCounter, LaneFigures, LaneHistogram, LaneSnapshot, PacketCounter, PacketsSnapshot, ProcessFigures,
+    Quantiles, ServiceCounter, Snapshot, StreamCounter, Values,
 };
 use serde::{Serialize, Serializer};
 
@@ -27,6 +27,7 @@ struct Whole<'a> {
 
 impl<'a> Whole<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
+        let figures = ProcessFigures::of(snapshot);
         let services = snapshot.services.iter().map(|service| {
             let row = CountersShown::of(&service.values);
             Service { name: &service.name.name, url: Some(&service.name.url), row }
@@ -39,7 +40,7 @@ impl<'a> Whole<'a> {
             notes_refused: snapshot.notes_refused,
             total: CountersShown::of(&snapshot.total),
             services: services.collect(),
-            lanes: snapshot.lanes.iter().map(|lane| Lane::of(snapshot, lane)).collect(),
+            lanes: snapshot.lanes.iter().zip(&figures.lanes).map(|(lane, figures)| Lane::of(snapshot, lane, figures)).collect(),
         }
     }
 }
@@ -108,14 +109,14 @@ impl<'a> Packets<'a> {
 }
 
 impl<'a> Lane<'a> {
-    fn of(snapshot: &'a Snapshot, lane: &'a LaneSnapshot) -> Self {
+    fn of(snapshot: &'a Snapshot, lane: &'a LaneSnapshot, figures: &LaneFigures) -> Self {
         let rows = snapshot.services.iter().zip(&lane.services);
         let services = rows.map(|(service, row)| Service { name: &service.name.name, url: None, row: CountersShown::of(row) });
         Self {
             cpu: lane.name.cpu,
             driver: &lane.name.driver,
             steering: &lane.name.steering,
-            state: lane.state().map_or("unknown", LaneState::name),
+            state: figures.state,
             is_whole: lane.is_whole,
             histograms: &lane.histograms,
             row: CountersShown::of(&lane.values),
@@ -166,7 +167,7 @@ struct Distribution {
 
 impl Distribution {
     fn of(histogram: &Histogram) -> Self {
-        let [p50, p90, p99, p999] = [500, 900, 990, 999].map(|thousandths| histogram.quantile(thousandths));
+        let Quantiles { p50, p90, p99, p999 } = Quantiles::of(histogram);
         Self { count: histogram.count(), p50, p90, p99, p999, buckets: histogram.buckets().collect() }
     }
 }

@@ -1,7 +1,7 @@
 //! How much of their time lanes give to packets, and what is left of it for services and tasks.
 
 use corelane::admin::polling::{LanePolling, Settings, polling_of};
-use corelane::admin::watch::Snapshot;
+use corelane::admin::watch::{ProcessFigures, Snapshot};
 
 /// How a lane spent its time, each in per cent.
 struct Shares {
@@ -11,9 +11,9 @@ struct Shares {
 }
 
 /// How much of their time lanes give to packets, and to services and tasks, in lines of so many columns: of each lane, as far as there is a span. Nothing where none polls.
-pub fn lines(snapshot: &Snapshot, columns: usize) -> Vec<String> {
-    let shares = shares(snapshot);
-    let words: Vec<_> = words(snapshot, columns).into_iter().collect();
+pub fn lines(snapshot: &Snapshot, figures: &ProcessFigures<'_>, columns: usize) -> Vec<String> {
+    let shares = shares(figures);
+    let words: Vec<_> = words(snapshot, figures, columns).into_iter().collect();
     if words.is_empty() || shares.len() < 2 || words[0].contains(&each(&shares)) {
         return words;
     }
@@ -22,13 +22,12 @@ pub fn lines(snapshot: &Snapshot, columns: usize) -> Vec<String> {
 }
 
 /// The same in a line, with all lanes if that has room for them, or the least and the most that one has.
-pub fn words(snapshot: &Snapshot, columns: usize) -> Option<String> {
-    let polled: Vec<LanePolling> = polling_of(snapshot).collect();
-    let Settings { controller, knobs, .. } = polled.first()?.settings;
-    let burst = polled.iter().map(|one| one.variables.burst).max().unwrap_or_default();
+pub fn words(snapshot: &Snapshot, figures: &ProcessFigures<'_>, columns: usize) -> Option<String> {
+    let LanePolling { settings: Settings { controller, knobs, .. }, .. } = polling_of(snapshot).next()?;
+    let burst = figures.burst_frames.unwrap_or_default();
     let name = controller.name();
     let set = format!("user_frac {}, burst {burst}", knobs.user_frac);
-    let shares = shares(snapshot);
+    let shares = shares(figures);
     let range = |of: fn(&Shares) -> f64| {
         let (least, most) =
             shares.iter().map(of).fold((f64::MAX, 0.0), |(least, most), share| (share.min(least), share.max(most)));
@@ -58,14 +57,11 @@ fn each(shares: &[Shares]) -> String {
     shares.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// The shares of lanes that poll, for each of which there is a span.
-fn shares(snapshot: &Snapshot) -> Vec<Shares> {
-    let of = |one: LanePolling| {
-        let lane = snapshot.lanes.get(one.lane)?;
-        let (network, spent) = (snapshot.network_share(lane)?, snapshot.shares(lane)?);
-        Some(Shares { lane: one.lane, network: network * 100.0, user: (1.0 - spent.asleep - network).max(0.0) * 100.0 })
-    };
-    polling_of(snapshot).filter_map(of).collect()
+/// The shares of lanes that poll, as far as there is a span.
+fn shares(figures: &ProcessFigures<'_>) -> Vec<Shares> {
+    let lanes = figures.lanes.iter().enumerate();
+    let of = lanes.filter_map(|(lane, one)| Some((lane, one.network_share?, one.user_share?)));
+    of.map(|(lane, network, user)| Shares { lane, network: network * 100.0, user: user * 100.0 }).collect()
 }
 
 #[cfg(test)]
@@ -97,6 +93,10 @@ mod tests {
         reader.snapshot(2_000_000_000).since(&before).unwrap()
     }
 
+    fn lines(snapshot: &Snapshot, columns: usize) -> Vec<String> {
+        super::lines(snapshot, &ProcessFigures::of(snapshot), columns)
+    }
+
     #[test]
     fn each_lane_has_its_network_and_user_share() {
         let one = seen(&[[42, 27]]);
@@ -112,7 +112,7 @@ mod tests {
         let many = seen(&[[42, 27], [70, 0], [10, 90], [20, 0], [30, 30], [40, 40], [50, 50], [60, 40]]);
         let lines = lines(&many, 80);
         assert_eq!(lines[0], "polling (timed): 8 lanes, network 10-70%, user 0-80%, user_frac 30, burst 87");
-        assert_eq!(lines[0], words(&many, 80).unwrap());
+        assert_eq!(lines[0], words(&many, &ProcessFigures::of(&many), 80).unwrap());
         let below = lines[1..].join(" ");
         for (number, share) in ["42/31%", "70/30%", "10/0%", "20/80%", "30/40%", "40/20%", "50/0%", "60/0%"].iter().enumerate() {
             assert!(below.contains(&format!("{number}:{share}")), "{lines:?}");

@@ -1,6 +1,9 @@
 //! All of a snapshot as text for people, 80 columns wide.
 
-use corelane::admin::watch::{Counter, Histogram, Kind, LaneCounter, LaneHistogram, LaneSnapshot, Snapshot, Value, Values};
+use super::figures::or_none;
+use corelane::admin::watch::{
+    Counter, Histogram, Kind, LaneHistogram, LaneSnapshot, ProcessFigures, Quantiles, Snapshot, Value, Values,
+};
 use std::fmt::Write;
 
 const COLUMNS: usize = 80;
@@ -11,7 +14,7 @@ const RATE_COLUMNS: usize = 12;
 /// The snapshot as text: what the process lacks, all lanes together, each service on all lanes, and each lane. If it has a
 /// span, counters have a second column with the rate per second.
 pub fn text(snapshot: &Snapshot) -> String {
-    let mut writer = Writer { out: String::new(), snapshot };
+    let mut writer = Writer { out: String::new(), snapshot, figures: ProcessFigures::of(snapshot) };
     writer.process();
     writer.notes();
     writer.heading("", "all lanes");
@@ -29,6 +32,7 @@ pub fn text(snapshot: &Snapshot) -> String {
 struct Writer<'a> {
     out: String,
     snapshot: &'a Snapshot,
+    figures: ProcessFigures<'a>,
 }
 
 impl Writer<'_> {
@@ -55,7 +59,8 @@ impl Writer<'_> {
         let state = lane.state().map_or("in a state unknown here", |state| state.name());
         let cpu = lane.name.cpu.map_or("no CPU".to_owned(), |cpu| format!("CPU {cpu}"));
         let (driver, steering) = (&lane.name.driver, &lane.name.steering);
-        let turn = self.last_turn(lane).map(|age| format!(", last turn {age:.3} s before"));
+        let age = self.figures.lanes[index].last_turn_age_nanoseconds;
+        let turn = age.map(|age| format!(", last turn {:.3} s before", age as f64 / 1e9));
         let turn = turn.unwrap_or_default();
         let torn = if lane.is_whole { "" } else { ", read while it wrote" };
         self.heading("", &format!("lane {index}: {state}, {cpu}, driver {driver}, steering {steering}{turn}{torn}"));
@@ -73,12 +78,6 @@ impl Writer<'_> {
                 self.values(&stream.values);
             }
         }
-    }
-
-    /// Seconds since the lane's last turn began; none before its first.
-    fn last_turn(&self, lane: &LaneSnapshot) -> Option<f64> {
-        let began = lane.values.get(LaneCounter::LastTurnNanoseconds);
-        (began > 0).then(|| self.snapshot.at_nanoseconds.saturating_sub(began) as f64 / 1e9)
     }
 
     fn values<C: Counter>(&mut self, values: &Values<C>) {
@@ -102,8 +101,8 @@ impl Writer<'_> {
 
     /// How many values there were, and which one half, 99 and 99.9 of 100 of them do not exceed.
     fn histogram(&mut self, which: LaneHistogram, histogram: &Histogram) {
-        let quantiles = [500, 990, 999].map(|thousandths| histogram.quantile(thousandths).unwrap_or(0));
-        let [half, most, nearly_all] = quantiles;
+        let Quantiles { p50, p99, p999, .. } = Quantiles::of(histogram);
+        let [half, most, nearly_all] = [p50, p99, p999].map(|value| or_none(value, |value| value.to_string()));
         let name = which.declaration().name;
         let _ = writeln!(self.out, "  {name:<NAME_COLUMNS$}{:>VALUE_COLUMNS$} values", histogram.count());
         let _ = writeln!(self.out, "      p50 {half}, p99 {most}, p999 {nearly_all} {}", which.declaration().unit);
@@ -156,7 +155,9 @@ fn year_days(year: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::admin::watch::{CounterName, Description, LaneName, LaneState, Page, Reader, ServiceCounter, ServiceName};
+    use corelane::admin::watch::{
+        CounterName, Description, LaneCounter, LaneName, LaneState, Page, Reader, ServiceCounter, ServiceName,
+    };
 
     fn page(url: &str) -> Page {
         let lane = |cpu| LaneName { cpu, driver: "sim".into(), steering: "table".into() };

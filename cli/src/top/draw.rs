@@ -1,13 +1,13 @@
 //! The screen: a line a lane, a line a service, a cell a bucket, and what is wrong, on as many lines as there are.
 
 use super::looks::Crowd;
-use super::record::{Record, errors_of};
+use super::record::Record;
 use super::state::{Face, Sort, State};
-use crate::stat::figures::{amount, latency, time};
+use crate::stat::figures::{amount, latency, or_none, percent, time};
 use crate::stat::polled;
 use crate::stat::text;
 use crate::wrap::fit;
-use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneState, ServiceCounter, Snapshot, is_wrong};
+use corelane::admin::watch::{LaneFigures, ProcessFigures, ServiceFigures, ServiceName, Shares, Snapshot};
 use corelane::admin::wrong::{Finding, Grade, findings};
 use ratatui::Frame;
 use ratatui::style::{Color, Modifier, Style};
@@ -92,7 +92,7 @@ Keys
 What is shown
   WORK EMPTY SLEEP  shares of the last second in which the lane worked, looked
                     for work in vain, and slept
-  P99               the time that 99 of 100 turns did not exceed
+  TURN P99          the time that 99 of 100 turns did not exceed
   ERRORS, LIMITS    answers that were errors (of HTTP: 4xx and 5xx), and limits
                     that were hit
   imbalance         requests of the busiest lane, divided by the mean of all
@@ -118,7 +118,8 @@ fn choice(marked: usize, shown: &[&Snapshot], Area { width, rows }: Area) -> Vec
 fn process(state: &State, snapshot: &Snapshot, record: Option<&Record>, area: Area) -> Vec<Line<'static>> {
     let Area { width, rows } = area;
     let (grave, others): (Vec<_>, Vec<_>) = findings(snapshot).into_iter().partition(|one| one.grade == Grade::Grave);
-    let (mut lines, buckets) = (head(state, snapshot, record, width), buckets::lines(snapshot, width));
+    let figures = state.figures(snapshot);
+    let (mut lines, buckets) = (head(state, snapshot, &figures, record, width), buckets::lines(snapshot, &figures.lanes, width));
     // What keeps somebody from being served comes first, and leaves a line for the rest.
     let most = WRONG_MAX + (rows - usize::from(ROWS_MIN)) / WRONG_PART;
     let first = grave.len().min(if others.is_empty() { most } else { most - 1 });
@@ -136,8 +137,8 @@ fn process(state: &State, snapshot: &Snapshot, record: Option<&Record>, area: Ar
     };
     let for_lanes = Area { width, rows: of_lanes };
     lines.push(Line::default());
-    lines.extend(lanes(state, snapshot, for_lanes));
-    lines.extend([services(state, snapshot, Area { width, rows: for_services }), buckets, wrongs].concat());
+    lines.extend(lanes(state, &figures, for_lanes));
+    lines.extend([services(state, snapshot, &figures, Area { width, rows: for_services }), buckets, wrongs].concat());
     assert!(lines.len() < rows, "what is wrong is never cut: {} lines of {rows}", lines.len());
     lines.extend(record.map_or_else(Vec::new, |record| graphs::lines(record, width, rows - 1 - lines.len())));
     lines.resize(rows - 1, Line::default());
@@ -145,72 +146,66 @@ fn process(state: &State, snapshot: &Snapshot, record: Option<&Record>, area: Ar
     lines
 }
 
-fn head(state: &State, snapshot: &Snapshot, record: Option<&Record>, width: usize) -> Vec<Line<'static>> {
+fn head(
+    state: &State,
+    snapshot: &Snapshot,
+    figures: &ProcessFigures<'_>,
+    record: Option<&Record>,
+    width: usize,
+) -> Vec<Line<'static>> {
     let Snapshot { process, liveness, program, lanes, services, .. } = snapshot;
     let words = format!("process {} ({}), {program}", process.pid, liveness.name());
-    let first = lanes.first().map(|lane| &lane.name);
-    let (driver, steering) = first.map_or(("", ""), |name| (&name.driver, &name.steering));
+    let ProcessFigures { driver, steering, request_nanoseconds, .. } = figures;
     let (services, lanes) = (text::plural(services.len(), "service"), text::plural(lanes.len(), "lane"));
     let span = snapshot.span_nanoseconds.map_or("since its start".to_owned(), |span| format!("rates over {}", time(span)));
-    let polling = polled::words(snapshot, width).map(|words| Line::raw(fit(&words, width)));
+    let polling = polled::words(snapshot, figures, width).map(|words| Line::raw(fit(&words, width)));
     let mut lines = vec![
         title(state, words, width),
         Line::raw(fit(&format!("{services}, {lanes}, driver {driver}, steering {steering}; {span}"), width)),
-        Line::raw(fit(&totals(state, snapshot), width)),
-        Line::raw(fit(&usage(snapshot, record), width)),
-        Line::raw(latency(&snapshot.histogram(LaneHistogram::RequestNanoseconds)).unwrap_or_default()),
+        Line::raw(fit(&totals(figures), width)),
+        Line::raw(fit(&usage(figures, record), width)),
+        Line::raw(latency(*request_nanoseconds).unwrap_or_default()),
     ];
     lines.extend(polling);
     lines
 }
 
-fn totals(state: &State, snapshot: &Snapshot) -> String {
-    use ServiceCounter as C;
-    let wanted = state.services(snapshot);
-    let all =
-        |counter| wanted.iter().fold(0, |sum: u64, &service| sum.saturating_add(snapshot.services[service].values.get(counter)));
-    let rate = |counter| counted(snapshot, all(counter));
-    let imbalance = snapshot.imbalance(C::Requests).map_or("-".to_owned(), |times| format!("{times:.2}"));
+fn totals(figures: &ProcessFigures<'_>) -> String {
+    let ProcessFigures { requests, errors, bytes_in, bytes_out, strays, connections_open, imbalance, .. } = figures;
     format!(
-        "requests {}  errors {}  in {}B  out {}B  open {}  strays {}  imbalance {imbalance}",
-        rate(C::Requests),
-        counted(snapshot, errors_of(snapshot, wanted.iter().copied())),
-        rate(C::BytesIn),
-        rate(C::BytesOut),
-        amount(all(C::ConnectionsOpen) as f64),
-        rate(C::Strays),
+        "requests {}  errors {}  in {}B  out {}B  open {}  strays {}  imbalance {}",
+        amount(requests.shown()),
+        amount(errors.shown()),
+        amount(bytes_in.shown()),
+        amount(bytes_out.shown()),
+        amount(*connections_open as f64),
+        amount(strays.shown()),
+        or_none(*imbalance, |times| format!("{times:.2}")),
     )
 }
 
 /// What the process uses of the machine, as far as that is for this user to know.
-fn usage(snapshot: &Snapshot, record: Option<&Record>) -> String {
-    let none = || "-".to_owned();
-    let cpus = record.and_then(|record| record.cpus).map_or_else(none, |cpus| format!("{cpus:.2} CPUs"));
-    let resident =
-        record.and_then(|record| record.resident_bytes).map_or_else(none, |bytes| format!("{}B", amount(bytes as f64)));
-    let lent = amount(snapshot.total.get(LaneCounter::MemoryUsed) as f64);
-    format!("uses {cpus}, for {}; memory {resident}, of which lanes lend {lent}B", text::plural(snapshot.lanes.len(), "lane"))
-}
-
-/// What was counted: for each second of the span, if there is one.
-fn counted(snapshot: &Snapshot, count: u64) -> String {
-    amount(snapshot.per_second(count).unwrap_or(count as f64))
+fn usage(figures: &ProcessFigures<'_>, record: Option<&Record>) -> String {
+    let cpus = or_none(record.and_then(|record| record.cpus), |cpus| format!("{cpus:.2} CPUs"));
+    let resident = or_none(record.and_then(|record| record.resident_bytes), |bytes| format!("{}B", amount(bytes as f64)));
+    let (lanes, lent) = (text::plural(figures.lanes.len(), "lane"), amount(figures.memory_used_bytes as f64));
+    format!("uses {cpus}, for {lanes}; memory {resident}, of which lanes lend {lent}B")
 }
 
 /// The heading of the lanes: its column by which they are sorted is marked.
 fn columns(sort: Sort) -> Vec<Span<'static>> {
-    heading("LANE CPU STATE   LAST TURN WORK EMPTY SLEEP REQUESTS  OPEN STRAYS     P99 MEMORY", Some(sort.name()))
+    heading("LANE CPU STATE  LAST TURN WORK EMPTY SLEEP REQUESTS  OPEN STRAYS TURN P99 MEMORY", Some(sort.name()))
 }
 
 /// A line a lane; side by side where there are more than lines, and room for that.
-fn lanes(state: &State, snapshot: &Snapshot, Area { width, rows }: Area) -> Vec<Line<'static>> {
-    let (numbers, services) = (state.lanes(snapshot), state.services(snapshot));
+fn lanes(state: &State, figures: &ProcessFigures<'_>, Area { width, rows }: Area) -> Vec<Line<'static>> {
+    let numbers = state.lanes(&figures.lanes);
     let beside = if numbers.len() > rows { (width + LANE_GAP.len()) / (LANE_COLUMNS + LANE_GAP.len()) } else { 1 };
     let gap = || Span::raw(LANE_GAP);
     let mut lines = vec![joined((0..beside).map(|_| columns(state.sort)), gap)];
     let shown: Vec<usize> = numbers.iter().skip(state.scrolled).take(rows * beside).copied().collect();
     for row in 0..rows.min(shown.len()) {
-        let lanes = shown.iter().skip(row).step_by(rows).map(|&number| vec![lane(snapshot, number, &services)]);
+        let lanes = shown.iter().skip(row).step_by(rows).map(|&number| vec![lane(number, &figures.lanes[number])]);
         lines.push(joined(lanes, gap));
     }
     let after = numbers.len().saturating_sub(state.scrolled + rows * beside);
@@ -225,35 +220,31 @@ fn joined(parts: impl Iterator<Item = Vec<Span<'static>>>, gap: impl Fn() -> Spa
     Line::from_iter(parts)
 }
 
-fn lane(snapshot: &Snapshot, number: usize, services: &[usize]) -> Span<'static> {
-    let lane = &snapshot.lanes[number];
-    let none = || "-".to_owned();
-    let all = |counter| services.iter().fold(0, |sum: u64, &service| sum.saturating_add(lane.services[service].get(counter)));
-    let shares = snapshot.shares(lane);
-    let share = |of: Option<f64>| of.map_or_else(none, |share| format!("{:.0}%", share * 100.0));
-    let p99 = lane.histogram(LaneHistogram::TurnNanoseconds).quantile(990);
+fn lane(number: usize, lane: &LaneFigures) -> Span<'static> {
+    let share = |of: fn(Shares) -> f64| or_none(lane.shares, |shares| percent(of(shares)));
     let words = format!(
-        "{number:>4} {:>3} {:<8} {:>8} {:>4} {:>5} {:>5} {:>8} {:>5} {:>6} {:>7} {:>6}",
-        lane.name.cpu.map_or_else(none, |cpu| cpu.to_string()),
-        lane.state().map_or("unknown", LaneState::name),
-        snapshot.age(lane).map_or_else(none, time),
-        share(shares.map(|shares| shares.productive)),
-        share(shares.map(|shares| shares.empty)),
-        share(shares.map(|shares| shares.asleep)),
-        counted(snapshot, all(ServiceCounter::Requests)),
-        amount(all(ServiceCounter::ConnectionsOpen) as f64),
-        counted(snapshot, all(ServiceCounter::Strays)),
-        p99.map_or_else(none, time),
-        amount(lane.values.get(LaneCounter::MemoryUsed) as f64),
+        "{number:>4} {:>3} {:<8} {:>7} {:>4} {:>5} {:>5} {:>8} {:>5} {:>6} {:>8} {:>6}",
+        or_none(lane.cpu, |cpu| cpu.to_string()),
+        lane.state,
+        or_none(lane.last_turn_age_nanoseconds, time),
+        share(|shares| shares.productive),
+        share(|shares| shares.empty),
+        share(|shares| shares.asleep),
+        amount(lane.requests.shown()),
+        amount(lane.connections_open as f64),
+        amount(lane.strays.shown()),
+        or_none(lane.turn_nanoseconds.p99, time),
+        amount(lane.memory_used_bytes as f64),
     );
-    let style = if snapshot.stalled(lane).is_some() { Style::new().fg(Color::Red) } else { Style::new() };
+    let style = if lane.stalled_nanoseconds.is_some() { Style::new().fg(Color::Red) } else { Style::new() };
     Span::styled(words, style)
 }
 
-fn services(state: &State, snapshot: &Snapshot, Area { width, rows }: Area) -> Vec<Line<'static>> {
+fn services(state: &State, snapshot: &Snapshot, figures: &ProcessFigures<'_>, Area { width, rows }: Area) -> Vec<Line<'static>> {
     let wanted = state.services(snapshot);
     let mut lines = vec![Line::default(), bold("SERVICE   OPEN REQUESTS ERRORS   IN B  OUT B STRAYS LIMITS URL".to_owned())];
-    lines.extend(wanted.iter().take(rows).map(|&number| service(snapshot, number, width)));
+    let shown = wanted.iter().take(rows).map(|&number| (&snapshot.services[number].name, &figures.services[number]));
+    lines.extend(shown.map(|(name, figures)| service(name, figures, width)));
     match wanted.len() {
         0 => lines.push(Line::styled("  none with this text in its name or URL", Modifier::DIM)),
         count if count > rows => {
@@ -264,24 +255,17 @@ fn services(state: &State, snapshot: &Snapshot, Area { width, rows }: Area) -> V
     lines
 }
 
-fn service(snapshot: &Snapshot, number: usize, width: usize) -> Line<'static> {
-    use ServiceCounter as C;
-    let service = &snapshot.services[number];
-    let of = |counter| counted(snapshot, service.values.get(counter));
-    let hits = service.values.all().filter(|one| one.name.ends_with("_hits") && is_wrong(one.name));
-    let hits = hits.fold(0, |sum: u64, one| sum.saturating_add(one.value));
-    let errors = service.values.errors().map(|_| counted(snapshot, errors_of(snapshot, [number])));
+fn service(ServiceName { name, url, .. }: &ServiceName, figures: &ServiceFigures, width: usize) -> Line<'static> {
     let words = format!(
-        "{:<8} {:>5} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6} {}",
-        fit(&service.name.name, 8),
-        amount(service.values.get(C::ConnectionsOpen) as f64),
-        of(C::Requests),
-        errors.unwrap_or_else(|| "-".to_owned()),
-        of(C::BytesIn),
-        of(C::BytesOut),
-        of(C::Strays),
-        counted(snapshot, hits),
-        service.name.url,
+        "{:<8} {:>5} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6} {url}",
+        fit(name, 8),
+        amount(figures.connections_open as f64),
+        amount(figures.requests.shown()),
+        or_none(figures.all_errors(), |errors| amount(errors.shown())),
+        amount(figures.bytes_in.shown()),
+        amount(figures.bytes_out.shown()),
+        amount(figures.strays.shown()),
+        amount(figures.limit_hits.shown()),
     );
     Line::raw(fit(&words, width))
 }

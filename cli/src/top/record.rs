@@ -1,7 +1,7 @@
 //! What is kept of a process beside its page: what it uses of the machine, and what it did in the seconds before.
 
 use corelane::admin::machine::Process;
-use corelane::admin::watch::{LaneHistogram, Liveness, ServiceCounter, Snapshot};
+use corelane::admin::watch::{Count, Liveness, ProcessFigures, Snapshot};
 use std::collections::VecDeque;
 
 /// The most looks that are kept: ten minutes, wider than a terminal.
@@ -12,8 +12,8 @@ const MOMENTS_MAX: usize = 600;
 pub struct Moment {
     /// Requests a second.
     pub requests: f64,
-    /// Nanoseconds that 99 of 100 of them did not exceed.
-    pub p99: Option<u64>,
+    /// What 99 of 100 of them did not exceed, from receive to send.
+    pub request_p99_nanoseconds: Option<u64>,
     /// Answers a second that were errors.
     pub errors: f64,
     /// CPUs that it used; none where that is not for this user to know.
@@ -66,26 +66,15 @@ impl Record {
 }
 
 fn moment(shown: &Snapshot, cpus: Option<f64>) -> Moment {
-    let rate = |count: u64| shown.per_second(count).unwrap_or(0.0);
-    let requests = shown.services.iter().map(|one| one.values.get(ServiceCounter::Requests)).fold(0, u64::saturating_add);
-    Moment {
-        requests: rate(requests),
-        p99: shown.histogram(LaneHistogram::RequestNanoseconds).quantile(990),
-        errors: rate(errors_of(shown, 0..shown.services.len())),
-        cpus,
-    }
-}
-
-/// Answers of these services that were errors, whoever was at fault.
-pub fn errors_of(shown: &Snapshot, services: impl IntoIterator<Item = usize>) -> u64 {
-    let counted = services.into_iter().filter_map(|service| shown.services[service].values.errors()).flatten();
-    counted.fold(0, u64::saturating_add)
+    let ProcessFigures { requests, errors, request_nanoseconds, .. } = ProcessFigures::of(shown);
+    let rate = |count: Count| count.per_second.unwrap_or(0.0);
+    Moment { requests: rate(requests), request_p99_nanoseconds: request_nanoseconds.p99, errors: rate(errors), cpus }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::admin::watch::{Description, LaneName, Page, ProcessId, Reader, ServiceName};
+    use corelane::admin::watch::{Description, LaneName, Page, ProcessId, Reader, ServiceCounter, ServiceName};
 
     #[test]
     fn the_past_is_bounded_and_a_process_is_measured() {

@@ -1,6 +1,6 @@
 //! What the keys have chosen: a machine with keys in, and what is to be drawn out.
 
-use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneSnapshot, ProcessId, ServiceCounter, Snapshot};
+use corelane::admin::watch::{LaneFigures, ProcessFigures, ProcessId, Snapshot};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// The longest text to filter by, in characters.
@@ -25,12 +25,12 @@ pub enum Sort {
     Requests,
     Open,
     Strays,
-    P99,
+    TurnP99,
     Memory,
 }
 
 impl Sort {
-    const ALL: [Self; 7] = [Self::Lane, Self::Work, Self::Requests, Self::Open, Self::Strays, Self::P99, Self::Memory];
+    const ALL: [Self; 7] = [Self::Lane, Self::Work, Self::Requests, Self::Open, Self::Strays, Self::TurnP99, Self::Memory];
 
     /// The name of its column.
     pub const fn name(self) -> &'static str {
@@ -40,7 +40,7 @@ impl Sort {
             Self::Requests => "REQUESTS",
             Self::Open => "OPEN",
             Self::Strays => "STRAYS",
-            Self::P99 => "P99",
+            Self::TurnP99 => "TURN P99",
             Self::Memory => "MEMORY",
         }
     }
@@ -50,15 +50,15 @@ impl Sort {
         Self::ALL[at.map_or(0, |at| (at + 1) % Self::ALL.len())]
     }
 
-    fn of(self, snapshot: &Snapshot, lane: &LaneSnapshot) -> u64 {
+    fn of(self, lane: &LaneFigures) -> u64 {
         match self {
             Self::Lane => 0,
-            Self::Work => snapshot.shares(lane).map_or(0, |shares| (shares.productive * 1e9) as u64),
-            Self::Requests => lane.all(ServiceCounter::Requests),
-            Self::Open => lane.all(ServiceCounter::ConnectionsOpen),
-            Self::Strays => lane.all(ServiceCounter::Strays),
-            Self::P99 => lane.histogram(LaneHistogram::TurnNanoseconds).quantile(990).unwrap_or(0),
-            Self::Memory => lane.values.get(LaneCounter::MemoryUsed),
+            Self::Work => lane.shares.map_or(0, |shares| (shares.productive * 1e9) as u64),
+            Self::Requests => lane.requests.count,
+            Self::Open => lane.connections_open,
+            Self::Strays => lane.strays.count,
+            Self::TurnP99 => lane.turn_nanoseconds.p99.unwrap_or(0),
+            Self::Memory => lane.memory_used_bytes,
         }
     }
 }
@@ -161,9 +161,9 @@ impl State {
     }
 
     /// The numbers of the lanes, sorted.
-    pub fn lanes(&self, snapshot: &Snapshot) -> Vec<usize> {
-        let mut lanes: Vec<usize> = (0..snapshot.lanes.len()).collect();
-        lanes.sort_by_key(|&lane| std::cmp::Reverse(self.sort.of(snapshot, &snapshot.lanes[lane])));
+    pub fn lanes(&self, figures: &[LaneFigures]) -> Vec<usize> {
+        let mut lanes: Vec<usize> = (0..figures.len()).collect();
+        lanes.sort_by_key(|&lane| std::cmp::Reverse(self.sort.of(&figures[lane])));
         lanes
     }
 
@@ -172,6 +172,11 @@ impl State {
         let services = snapshot.services.iter().enumerate();
         let wanted = services.filter(|(_, one)| self.is_wanted(&one.name.name) || self.is_wanted(&one.name.url));
         wanted.map(|(number, _)| number).collect()
+    }
+
+    /// The figures of a process, of the services that are not filtered away.
+    pub fn figures<'a>(&self, snapshot: &'a Snapshot) -> ProcessFigures<'a> {
+        ProcessFigures::of_services(snapshot, &self.services(snapshot))
     }
 
     /// A key was pressed.

@@ -239,6 +239,9 @@ fn only<'a>(any: impl Iterator<Item = &'a i64>, beside: Beside) -> Result<BpfPro
     let mut rules: Rules = any.map(|&call| (call, Vec::new())).collect();
     if beside.receiving {
         rules.insert(libc::SYS_sched_setattr, Vec::new());
+    } else if beside.forwarding {
+        // A thread that prepares a change of rules goes behind all others by itself, and no other thread's rank is changed.
+        rules.insert(libc::SYS_sched_setattr, among(&[0])?);
     }
     rules.insert(libc::SYS_socket, among(&FAMILIES)?);
     let more = [(beside.receiving, BPF_COMMANDS_RECEIVING), (beside.forwarding, BPF_COMMANDS_FORWARDING)];
@@ -310,9 +313,11 @@ mod tests {
         assert!(receives);
         let forwards = in_child(|| {
             assert_eq!(restrict(Beside { forwarding: true, ..Beside::default() }), Ok(()));
-            let refused = [(libc::SYS_bpf, 28), (libc::SYS_sched_setattr, 0)];
+            let refused = [(libc::SYS_bpf, 28), (libc::SYS_sched_setattr, 1)];
             let refused = refused.iter().all(|(number, first)| call(*number, *first) == Err(libc::EPERM));
-            refused && [5, 29].iter().all(|command| call(libc::SYS_bpf, *command) != Err(libc::EPERM)) && serves()
+            // A thread's own rank is its own to change; here nothing says to which.
+            let own = call(libc::SYS_sched_setattr, 0) == Err(libc::EINVAL);
+            refused && own && [5, 29].iter().all(|command| call(libc::SYS_bpf, *command) != Err(libc::EPERM)) && serves()
         });
         assert!(forwards);
     }

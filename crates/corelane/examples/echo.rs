@@ -18,3 +18,21 @@ impl StreamService for Echo {
 fn main() -> Result<()> {
     Lanes::per_core().serve("tcp://127.0.0.1:60007", |_lane| Echo)?.run()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Echo;
+    use corelane::testing::{Failure, Faults, simulate};
+
+    #[test]
+    fn every_byte_comes_back() -> Result<(), Failure> {
+        let summary = simulate(200, Faults::all, |scene| {
+            scene.serve(7, |_lane| Echo);
+            for _ in 0..5 {
+                scene.connect(7).say("hello\n").hear("hello\n");
+            }
+        })?;
+        println!("{summary}");
+        Ok(())
+    }
+}

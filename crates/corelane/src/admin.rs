@@ -15,10 +15,12 @@ pub mod machine;
 pub mod messages;
 #[cfg(feature = "profile")]
 pub mod profile;
+#[cfg(feature = "watch")]
 pub mod wrong;
 
 #[doc(inline)]
 pub use corelane_rss as rss;
+#[cfg(feature = "machine")]
 pub use corelane_steer::verify;
 pub use corelane_steer::{
     Error as SteeringError, InForce, LanePlan, PlannedLane, SelectionError, Settings as SteeringSettings, Steered, Steering,

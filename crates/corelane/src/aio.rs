@@ -15,13 +15,13 @@
 //! # ; Ok::<(), corelane::Error>(())
 //! ```
 //!
-//! [`each`] makes a service of an `async fn` that is called for each connection, [`main`] of one that is called once on each lane. What it is given
+//! [`each`] makes a service of an `async fn` that is called for each connection, [`main`] of one that is called once on each lane. All that it is given
 //! stays on that lane: futures need no `Send`, and nothing is locked. Transforms (TLS) work below as they do below any service.
 //!
 //! # What may be relied on
 //!
 //! * **A dropped future has lost nothing.** Only memory of the lane is ever lent to the system. A read that is dropped leaves its bytes where the next
-//!   one finds them. What is sent ([`Connection::send`]) is sent whole or not at all; [`Connection::write`] of much, which waits for room between its
+//!   one finds them. A message sent ([`Connection::send`]) leaves whole or not at all; [`Connection::write`] of much, which waits for room between its
 //!   pieces, says how far it has come ([`Write::written`]).
 //! * **Back-pressure is the connection's.** Who does not read is not read for: about two blocks (64 KiB each, less for small bytes) wait with the lane, the rest with
 //!   the peer. A write waits as long as the output holds `output_high`, and a task that waits for bytes meanwhile gets them.
@@ -34,7 +34,7 @@
 //!   connection stays as long, within `drain_limit` and `answer_limit`. It may see the drain ([`Lane::draining`]), and may keep its connection open and read on
 //!   until it is content ([`Connection::outlive_drain`], [`Connection::draining`]).
 //! * **No connection silences its lane** by what its peer does: a turn polls each task at most once, and 256 of them; a task that wakes itself, or fifty thousand that wake at
-//!   once, wait for the next turns, between which all others are served. What never returns from a poll holds its lane, as a call into any service would: that is for [`Lane::offload`].
+//!   once, wait for the next turns, between which all others are served. A future that never returns from a poll holds its lane, as a call into any service would: that is for [`Lane::offload`].
 //!   At the bound of tasks (`tasks_max`), or of its peer's share of them, a connection that was accepted is closed, and counted (`tasks_max_hits`).
 //! * Limits are the service's ([`Limits`](crate::service::Limits)). Those of records (`read_limit`, `receive_rate_min`) count for what a task waits for
 //!   ([`Connection::fill`]) as soon as something of it is there; who knows more of what its peer owes says so ([`Connection::peer_owes`]).

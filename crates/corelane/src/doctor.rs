@@ -1,4 +1,4 @@
-//! What this machine lets lanes have: every feature is tried, none is looked up where it can be tried. With the feature `doctor`.
+//! The features that this machine lets lanes have: every one is tried, none is looked up where it can be tried. With the feature `doctor`.
 //!
 //! ```text
 //! SUBJECTS: code, name, cost, remedy, command, examine     the only list; docs/doctor.md is held to it
@@ -26,7 +26,7 @@ pub enum State {
     Fine,
     /// Lanes serve, and it costs something.
     Degraded,
-    /// What it is for cannot be had.
+    /// Its purpose cannot be had.
     Missing,
 }
 
@@ -41,12 +41,12 @@ impl State {
     }
 }
 
-/// What a look at a feature showed.
+/// The result of a look at a feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// How it is.
     pub state: State,
-    /// What was seen, in words.
+    /// The observation, in words.
     pub words: String,
 }
 
@@ -84,16 +84,16 @@ pub struct Subject {
     pub number: u16,
     /// Its name.
     pub name: &'static str,
-    /// What it costs if it is not fine.
+    /// The cost if it is not fine.
     pub cost: &'static str,
-    /// What can be done about it.
+    /// The remedy.
     pub remedy: &'static str,
     /// A command that does it, or shows more; empty if there is none.
     pub command: &'static str,
     examine: Examine,
 }
 
-/// What is looked at for a subject.
+/// The look that a subject takes.
 #[derive(Clone, Copy, Debug)]
 enum Examine {
     Machine(fn() -> Found),
@@ -110,7 +110,7 @@ impl Subject {
 /// A subject, and how it was found to be.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject that was looked at.
     pub subject: Subject,
     /// How it is.
     pub found: Found,
@@ -134,7 +134,7 @@ pub fn examine_for(lanes: &Lanes) -> Vec<Finding> {
     })
 }
 
-/// What is to be said where no lanes can be made of the settings, for the reason in these words.
+/// The finding where no lanes can be made of the settings, for the reason in these words.
 ///
 /// # Panics
 /// Never: the subject is in the list.

@@ -1,4 +1,4 @@
-//! What can stop a program of lanes from starting, and the remedy.
+//! All that can stop a program of lanes from starting, each with the remedy.
 
 use corelane_lane::program::STOP_AFTER_WORD;
 use corelane_seam::{Fault, Reason};
@@ -12,18 +12,18 @@ use std::io;
 pub enum Error {
     /// The caller's URL cannot be read.
     Url {
-        /// What was given.
+        /// The text that was given.
         text: String,
-        /// What is wrong with it.
+        /// The fault of it.
         why: String,
-        /// What to write.
+        /// The form that it should have.
         expected: String,
     },
     /// The host's name is not known.
     Host {
         /// The name.
         host: String,
-        /// What the resolver says.
+        /// The words of the resolver.
         why: String,
     },
     /// A service of the other kind is needed for this transport.
@@ -39,12 +39,12 @@ pub enum Error {
         service: &'static str,
         /// The option.
         option: String,
-        /// What is wrong with it, and the remedy.
+        /// Its fault, and the remedy.
         why: String,
     },
     /// No service has this name.
     NoService {
-        /// What was written.
+        /// The text that was written.
         text: String,
         /// The names that there are.
         names: String,
@@ -69,31 +69,31 @@ pub enum Error {
     },
     /// Flows cannot be steered as asked.
     Steering(
-        /// What is in the way, and the remedy.
+        /// The obstacle, and the remedy.
         corelane_steer::Error,
     ),
     /// A lane could not be started as asked.
     Service(
-        /// What is in the way.
+        /// The obstacle.
         corelane_svc::Error,
     ),
     /// A file that a place names says what cannot be, or is no text.
     Text {
         /// The file, with line and column where something in it is at fault: FILE:LINE:COLUMN.
         at: String,
-        /// What is wrong, and the remedy.
+        /// The fault, and the remedy.
         why: String,
     },
     /// The settings cannot be met.
     Setting {
         /// Which one.
         name: &'static str,
-        /// What is wrong with it, and the remedy.
+        /// Its fault, and the remedy.
         why: String,
     },
     /// The driver that was asked for cannot be used, or none can.
     Driver(
-        /// What each said, and the remedy.
+        /// The words of each, and the remedy.
         String,
     ),
     /// The memory of a lane was refused.
@@ -108,7 +108,7 @@ pub enum Error {
     ),
     /// The system refused something else.
     System {
-        /// What was asked of it.
+        /// The call that it was asked for.
         what: &'static str,
         /// Its answer.
         error: io::Error,

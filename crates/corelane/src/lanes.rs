@@ -50,6 +50,7 @@ mod without;
 pub use builder::Lanes;
 pub use claims::holder;
 pub use corelane_lane::LaneSettings;
+pub use corelane_os::aside::Aside;
 pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::handed::{Handed, take as take_handed};
 pub use corelane_os::runner::has_own_descriptors;

@@ -6,29 +6,34 @@
 //! | module | for whom |
 //! | --- | --- |
 //! | [`service`] | who writes a service |
-//! | [`aio`] | who writes connections as `async fn` |
+//! | [`aio`] | who writes connections as `async fn` (feature `aio`) |
 //! | [`lanes`] | who writes the program that runs it |
 //! | [`admin`] | who looks after the program |
 //! | [`doctor`] | who wants to know what a machine lacks, and what that costs |
 //! | `testing` | who tests a service, on simulated lanes (feature `testing`) |
 //!
-//! What every first file needs is here as well.
+//! This root has all that a first file needs as well.
 //!
 //! A program that serves needs no feature of this crate. Each of these brings more to compile:
 //!
 //! | feature | brings |
 //! | --- | --- |
+//! | `aio` | [`aio`]: connections as `async fn` |
 //! | `confine` | [`admin::user`] and [`admin::confine`]: the program gives up root, files and calls |
 //! | `control` | [`admin::control`], and a socket by which `corelane rss` shows and changes the table of the running program |
 //! | `doctor` | [`doctor`]: what the machine lacks; brings `packets` along |
-//! | `packets` | [`Lanes::packet`], [`admin::packets`] and [`admin::dispatch`]: lanes have the frames of an interface; brings `control` along |
-//! | `profile` | [`Lanes::stall`] and [`admin::profile`]: the functions in which lanes are |
+//! | `journal` | [`service::journal`]: log files of services |
+//! | `machine` | [`admin::machine`] of other processes: what they use, and their connections; [`admin::verify`]: whether flows come where they belong |
+//! | `packets` | [`Lanes::packet`], [`admin::packets`] and [`admin::dispatch`]: lanes have the frames of an interface; brings `control` and `watch` along |
+//! | `profile` | [`Lanes::stall`] and [`admin::profile`]: the functions in which lanes are; brings `watch` along |
 //! | `take-over` | [`Lanes::take_over`]: a restart that hands over the sockets, both ways; brings `control` along |
 //! | `testing` | [`testing`]: services on simulated lanes |
+//! | `watch` | readers of counter pages in [`admin::watch`], and [`admin::wrong`]: the faults of a program, as its page tells them |
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 pub mod admin;
+#[cfg(feature = "aio")]
 pub mod aio;
 #[cfg(feature = "doctor")]
 pub mod doctor;
@@ -49,5 +54,5 @@ pub fn now() -> Instant {
     Instant::from_nanoseconds(corelane_os::clock::now())
 }
 
-/// What Corelane's calls return.
+/// The result of Corelane's calls.
 pub type Result<T> = std::result::Result<T, Error>;

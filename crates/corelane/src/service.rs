@@ -1,4 +1,4 @@
-//! What a service is written with: its traits, what it is called with, what it returns, the memory between, and its [`entry`].
+//! All that a service is written with: its traits, what it is called with, what it returns, the memory between, and its [`entry`].
 //!
 //! # Memory of another lane
 //!
@@ -48,7 +48,9 @@
 
 pub use corelane_lane::tasks::Spawner;
 pub use corelane_lane::{Silence, Unheard, WORDS_MAX};
-pub use corelane_os::{journal, sealed_file};
+#[cfg(feature = "journal")]
+pub use corelane_os::journal;
+pub use corelane_os::sealed_file;
 pub use corelane_rss::{Bucket, FlowId, HashType};
 pub use corelane_seam::parcel::{AbroadLimits, Guest, Guests, Parcel, ParcelRefused};
 pub use corelane_seam::{
@@ -66,7 +68,7 @@ pub use corelane_svc::{
 };
 pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, ServiceCounter};
 
-/// What stands in signatures here and a service seldom has to name: the outcomes of operations that Corelane begins itself, what memory that
+/// Types that stand in signatures here and that a service seldom has to name: the outcomes of operations that Corelane begins itself, what memory that
 /// travels between lanes is made of, and who pays for a lane's memory.
 pub mod parts {
     pub use corelane_lane::channel::Full;

@@ -3,7 +3,7 @@
 use crate::answer::Answer;
 use corelane_seam::{FileKind, FileName};
 use rustix::fs::{Dir, FileType};
-use std::collections::BTreeSet;
+use std::collections::BinaryHeap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStringExt;
 /// # Errors
 /// The system's.
 pub(crate) fn list(directory: &File, most: usize) -> std::io::Result<Answer> {
-    let (mut first, mut is_whole) = (BTreeSet::new(), true);
+    let (mut first, mut is_whole) = (BinaryHeap::new(), true);
     // It is opened once more: where a descriptor stands in its directory is shared by all who list it.
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
@@ -26,13 +26,15 @@ pub(crate) fn list(directory: &File, most: usize) -> std::io::Result<Answer> {
             FileType::Directory => Some(FileKind::Directory),
             _ => None,
         };
-        first.insert(FileName { name: OsString::from_vec(name.to_vec()), kind });
+        first.push(FileName { name: OsString::from_vec(name.to_vec()), kind });
         if first.len() > most {
-            first.pop_last();
+            first.pop();
             is_whole = false;
         }
     }
-    Ok(Answer::Listed { names: first.into_iter().collect(), is_whole })
+    let mut names = first.into_sorted_vec();
+    names.dedup(); // A directory that changes may tell a name twice.
+    Ok(Answer::Listed { names, is_whole })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the peer of a connection owes, as its requests come and are answered: so the lane's limits of time hold for requests, whatever else is said.
+//! The debt of a connection's peer, as its requests come and are answered: so the lane's limits of time hold for requests, whatever else is said.
 
 use crate::frames::Frames;
 use crate::heads::{FramedHeads, Look, TextHeads};

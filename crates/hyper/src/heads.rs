@@ -19,7 +19,7 @@ const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// What lies in the input may be handed over, or more is waited for.
+/// Whether the bytes in the input may be handed over, or more are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// So many bytes may be.
@@ -41,7 +41,7 @@ pub(crate) struct TextHeads {
     ends: Ends,
 }
 
-/// What the last bytes were.
+/// The kind of the last bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ends {
     #[default]
@@ -115,7 +115,7 @@ impl TextHeads {
         let unseen = &bytes[known..];
         self.has_begun |= unseen.iter().any(|byte| !matches!(byte, b'\r' | b'\n'));
         if self.looked == 0 {
-            // What went unseen decides by its last bytes. An end that went is hyper's, and what comes behind it without a request begins anew.
+            // Bytes that went unseen decide by the last of them. An end that went is hyper's, and what comes behind it without a request begins anew.
             let last = &unseen[unseen.len().saturating_sub(3)..];
             let ends = last.iter().fold(self.ends, |ends, byte| ends.and(*byte));
             self.ends = if ends == Ends::All { Ends::Line } else { ends };
@@ -140,7 +140,7 @@ impl FramedHeads {
         Self { left: PREFACE_BYTES }
     }
 
-    /// Looks at what lies there. What may be handed over is, before this is called again.
+    /// Looks at what lies there. Bytes that may be handed over are, before this is called again.
     pub fn look<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]> + Clone) -> Look {
         let bytes: usize = pieces.clone().map(<[u8]>::len).sum();
         let mut at = self.left;
@@ -217,7 +217,7 @@ mod tests {
         [&(length as u32).to_be_bytes()[1..], &[kind, flags, 0, 0, 0, 1], &vec![7; length]].concat()
     }
 
-    /// What is handed over as these come in pieces of this size: after which byte how many were.
+    /// The bytes handed over as these come in pieces of this size: after which byte how many were.
     fn passed(said: &[u8], piece: usize, mut look: impl FnMut(&[&[u8]]) -> Look) -> Vec<(usize, usize)> {
         let (mut gone, mut all) = (0, Vec::new());
         for come in (0..said.len()).step_by(piece).map(|at| (at + piece).min(said.len())) {

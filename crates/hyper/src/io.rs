@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// A connection for hyper. What has come is copied once, from the lane's memory into hyper's buffer; what hyper writes is copied once into the lane's, and leaves
+/// A connection for hyper. Input is copied once, from the lane's memory into hyper's buffer; what hyper writes is copied once into the lane's, and leaves
 /// with the turn. Dropped, the connection is closed behind that.
 #[derive(Debug)]
 pub struct Io {
@@ -95,7 +95,7 @@ impl Write for Io {
         for slice in slices.iter().filter(|slice| !slice.is_empty()) {
             let bytes = match self.write(context, slice) {
                 Poll::Ready(Ok(bytes)) => bytes,
-                // What was written counts; for the rest hyper asks again.
+                // The part that was written counts; for the rest hyper asks again.
                 _ if written > 0 => break,
                 outcome => return outcome.map_err(told),
             };
@@ -108,7 +108,7 @@ impl Write for Io {
         Poll::Ready(Ok(written))
     }
 
-    /// What was written leaves with the turn.
+    /// Bytes that were written leave with the turn.
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

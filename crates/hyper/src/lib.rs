@@ -31,5 +31,5 @@ pub use here::{Here, Sleep};
 pub use io::Io;
 pub use serve::{Working, serve};
 
-/// What stands in signatures here is of this version of hyper.
+/// The version of hyper whose types stand in signatures here.
 pub use hyper;

@@ -93,7 +93,7 @@ where
 /// Whether the client speaks HTTP/2: as soon as what has come decides it.
 async fn begins_with_preface(connection: &Connection) -> aio::Result<bool> {
     let mut wanted = 1;
-    // What is shorter than the preface and like it decides nothing yet.
+    // A beginning that is shorter than the preface and like it decides nothing yet.
     while connection.fill(wanted).await? {
         let begun = connection.input(|input| {
             let there = input.len().min(PREFACE.len());

@@ -10,15 +10,19 @@
 //! | the routes of a kernel's table, and what changes there (`routes`) | rtnetlink |
 //! | the TCP connections of a process (`connections`) | sock_diag(7), `/proc/PID/fd` |
 //!
-//! What cannot be read is missing from the answer, or named in its error; nothing is guessed. `steer` makes the plan of lanes from it, `doctor` its findings.
+//! `routes` and `connections` are there with the features of these names.
+//!
+//! A fact that cannot be read is missing from the answer, or named in its error; nothing is guessed. `steer` makes the plan of lanes from it, `doctor` its findings.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "connections")]
 pub mod connections;
 pub mod ethtool;
 mod host;
 pub mod interfaces;
 pub mod interrupts;
 pub mod network;
+#[cfg(feature = "routes")]
 pub mod routes;
 pub mod topology;
 

@@ -3,7 +3,7 @@
 mod look;
 mod sample;
 
-use corelane::admin::watch::{ConnectionRow, Snapshot};
+use corelane::admin::watch::{ConnectionRow, ProcessFigures, Snapshot};
 use hyper::body::Bytes;
 use look::Look;
 use sample::{Sample, sample};
@@ -32,16 +32,14 @@ impl Dashboard {
     /// Takes one look more, with the rows of all connections, at this time of the wall clock in milliseconds.
     pub fn add(&mut self, now: Snapshot, rows: &[(usize, ConnectionRow)], unix_milliseconds: u64) {
         let since = self.before.as_ref().and_then(|before| now.since(before).ok());
-        if let Some(since) = &since {
-            let sample = sample(since, unix_milliseconds);
-            self.look = json(&Look::of(since, Some(&sample), rows));
+        let (look, sample) = told(since.as_ref().unwrap_or(&now), rows, unix_milliseconds);
+        self.look = look;
+        if let Some(sample) = sample {
             if self.samples.len() == SAMPLES_MAX {
                 self.samples.pop_front();
             }
             self.samples.push_back(sample);
             assert!(self.samples.len() <= SAMPLES_MAX, "the past is bounded");
-        } else {
-            self.look = json(&Look::of(&now, None, rows));
         }
         self.before = Some(now);
     }
@@ -60,6 +58,19 @@ impl Dashboard {
     pub fn history(&self) -> Bytes {
         json(&self.samples)
     }
+}
+
+/// What the page is told of two looks at a process, which `since` differ in so much: as `/look` answers, without connections (JSON, RFC 8259).
+#[must_use]
+pub fn look(since: &Snapshot) -> Vec<u8> {
+    told(since, &[], 0).0.into()
+}
+
+/// What the page is told, and the second of the past that it becomes if there is a span.
+fn told(shown: &Snapshot, rows: &[(usize, ConnectionRow)], unix_milliseconds: u64) -> (Bytes, Option<Sample>) {
+    let figures = ProcessFigures::of(shown);
+    let sample = shown.span_nanoseconds.map(|_| sample(shown, &figures, unix_milliseconds));
+    (json(&Look::of(shown, &figures, sample.as_ref(), rows)), sample)
 }
 
 fn json(what: &impl Serialize) -> Bytes {

@@ -3,7 +3,7 @@
 use crate::health;
 use crate::names::{Family, Told};
 use corelane::admin::watch::{
-    Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, ServiceCounter, Snapshot, Value, Values,
+    Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, ProcessFigures, ServiceCounter, Snapshot, Value, Values,
 };
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -45,7 +45,8 @@ pub(crate) type Telling = Box<dyn Fn() -> More + Send + Sync>;
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let to = &mut encoder;
-        Told::ALL.into_iter().try_for_each(|told| self.told(to, told))?;
+        let figures = ProcessFigures::of(&self.snapshot);
+        Told::ALL.into_iter().try_for_each(|told| self.told(to, told, &figures))?;
         for &counter in LaneCounter::ALL {
             let Some(family) = Family::declared("lane", counter) else { continue };
             write(to, &family, self.lanes().map(|(labels, lane)| (labels, lane.values.get(counter))))?;
@@ -68,12 +69,12 @@ impl Families {
         self.snapshot.lanes.iter().enumerate().map(|(number, lane)| (vec![("lane".to_owned(), number.to_string())], lane))
     }
 
-    fn told(&self, to: &mut DescriptorEncoder<'_>, told: Told) -> Result<(), fmt::Error> {
+    fn told(&self, to: &mut DescriptorEncoder<'_>, told: Told, figures: &ProcessFigures<'_>) -> Result<(), fmt::Error> {
         let family = told.family();
         let of = |number: usize, lane: &LaneSnapshot| match told {
             Told::State => lane.state().map(|state| state as u64),
-            Told::LastTurn => self.snapshot.age(lane),
-            Told::Stalled => Some(self.snapshot.stalled(lane).unwrap_or(0)),
+            Told::LastTurn => figures.lanes[number].last_turn_age_nanoseconds,
+            Told::Stalled => Some(figures.lanes[number].stalled_nanoseconds.unwrap_or(0)),
             Told::Buckets => {
                 Some(self.snapshot.steering.lanes.iter().filter(|&&owner| usize::from(owner) == number).count() as u64)
             }

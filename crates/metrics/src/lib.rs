@@ -30,6 +30,7 @@ mod names;
 mod server;
 mod text;
 
+pub use dashboard::look;
 pub use error::Error;
 pub use families::{Labels, More};
 pub use names::{Family, documentation};

@@ -1,5 +1,10 @@
 //! From the hash of a key to its session: open addresses, four bytes an entry, so that the index of many sessions lies in the cache.
 
+use corelane_seam::fetch;
+
+/// Entries among which the likely one is looked for: where half of all are free, hardly one lies further from its home.
+const LIKELY: usize = 4;
+
 /// An entry: bits of the hash above the number of the session, counted from 1, and below that its way. 0 is free.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
@@ -26,12 +31,23 @@ impl Index {
         (hash >> 32) as u32 >> self.bits << self.bits | (number + 1) << 1 | way
     }
 
-    /// The number of the session whose entry is the first that is looked at, if there is one: likely the one that is meant. It is of use for who wants both
-    /// in the cache before they are needed.
+    /// Asks for the memory in which a look-up begins.
+    #[inline]
+    pub fn fetch(&self, hash: u64) {
+        fetch(&self.entries[self.home(hash)]);
+    }
+
+    /// The number of the session that is likely meant: whose entry is the first of a few that has the hash's bits. It is of use for who fetches it before
+    /// it is needed. All entries are compared, because a jump that is guessed wrong costs more.
     #[inline]
     pub fn likely(&self, hash: u64) -> u32 {
-        let entry = self.entries[self.home(hash)];
-        ((entry & ((1 << self.bits) - 1)) >> 1).wrapping_sub(1)
+        let (tag, mask) = (self.entry(hash, 0, 0) & !((1 << self.bits) - 1), (1 << self.bits) - 1);
+        let home = self.home(hash);
+        let entry = (0..LIKELY).rev().fold(0, |likely, step| {
+            let entry = self.entries[(home + step) & (self.entries.len() - 1)];
+            std::hint::select_unpredictable(entry & !mask == tag, entry, likely)
+        });
+        ((entry & mask) >> 1).wrapping_sub(1)
     }
 
     /// The number of the session that has a key of that hash and is the one that is meant.

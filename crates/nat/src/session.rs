@@ -200,7 +200,10 @@ impl Session {
     /// Notes a packet; says whether the session ends earlier than it would have.
     #[inline]
     pub const fn note(&mut self, way: Way, flags: Flags, now: u32) -> bool {
-        self.used = now;
+        if self.used != now {
+            // What is only read need not be written back.
+            self.used = now;
+        }
         if !matches!(self.class(), Class::Tcp) {
             return false;
         }

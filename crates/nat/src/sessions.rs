@@ -5,6 +5,7 @@ use crate::secret::Secret;
 use crate::session::{Flags, Key, NONE, Session, Way};
 use crate::settings::{Settings, Timeouts};
 use crate::wheel::Wheel;
+use corelane_seam::fetch;
 use std::collections::BTreeMap;
 
 /// Why there is no session.
@@ -75,13 +76,16 @@ impl Sessions {
         self.secret.hash(&key.words())
     }
 
-    /// Brings what look-ups with these hashes need into the cache. Both loops are as short as can be: a processor then has many rounds of each under way, and
-    /// waits for all of their memory at once.
-    pub fn touch<const N: usize>(&self, hashes: &[u64; N]) {
-        let numbers = hashes.map(|hash| self.index.likely(hash));
-        let used = numbers.map(|number| self.sessions.get(number as usize).map_or(0, |session| session.used));
-        // Only that they are read counts.
-        std::hint::black_box(used);
+    /// Asks for the memory in which a look-up begins.
+    #[inline]
+    pub fn fetch_entry(&self, hash: u64) {
+        self.index.fetch(hash);
+    }
+
+    /// Asks for the session that a look-up is likely to find, once its entry is there.
+    #[inline]
+    pub fn fetch_session(&self, hash: u64) {
+        self.sessions.get(self.index.likely(hash) as usize).into_iter().for_each(fetch);
     }
 
     /// The session of a key; its time may be over.

@@ -18,6 +18,9 @@ const STEPS_EACH: usize = 4;
 /// Packets that are looked at before the first of them is translated, at most.
 const AHEAD: usize = 64;
 
+/// From so many sessions on packets are looked at ahead: fewer, with what finds them, lie in a processor's own cache.
+const MANY: usize = 4096;
+
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -205,7 +208,7 @@ impl Nat {
     ) {
         let now = seconds(now);
         for (chunk, first) in packets.chunks_mut(AHEAD).zip((0..).step_by(AHEAD)) {
-            let looked = self.look_ahead(chunk, |_, parts| Some(out_key(parts)));
+            let looked = self.look_at(chunk, |_, parts| Some(out_key(parts)));
             for ((packet, looked), place) in chunk.iter_mut().zip(&looked).zip(first..) {
                 done(place, self.packet_out(now, packet, looked, &is_home));
             }
@@ -216,23 +219,49 @@ impl Nat {
     pub fn incoming_all(&mut self, now: u64, packets: &mut [&mut [u8]], mut done: impl FnMut(usize, Verdict)) {
         let now = seconds(now);
         for (chunk, first) in packets.chunks_mut(AHEAD).zip((0..).step_by(AHEAD)) {
-            let looked = self.look_ahead(chunk, Self::in_key);
+            let looked = self.look_at(chunk, Self::in_key);
             for ((packet, looked), place) in chunk.iter_mut().zip(&looked).zip(first..) {
                 done(place, self.packet_in(now, packet, looked));
             }
         }
     }
 
+    /// Has what packets need of memory in the cache before the first of them is translated, for who translates one after the other. Each is the front of a packet of
+    /// either way, its IP header first; of more than 64 only the first are looked at. Nothing changes, and what is no packet is passed over. Among few sessions,
+    /// which the cache holds, nobody looks.
+    pub fn look_ahead<'p>(&self, fronts: impl IntoIterator<Item = &'p [u8]>) {
+        if self.sessions.len() < MANY {
+            return;
+        }
+        let (mut hashes, mut many) = ([0; AHEAD], 0);
+        let keys = fronts.into_iter().filter_map(|front| self.key_of(front));
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.sessions.hash(&key);
+            self.sessions.fetch_entry(*hash);
+            many += 1;
+        }
+        hashes[..many].iter().for_each(|hash| self.sessions.fetch_session(*hash));
+    }
+
+    /// What a packet's session would be found by: one that is for an external address comes from outside, as far as can be told without an interface.
+    fn key_of(&self, front: &[u8]) -> Option<Key> {
+        match Packet::read(front, usize::from(u16::MAX)) {
+            Ok(Packet::Flow(parts)) => Some(self.in_key(&parts).unwrap_or_else(|| out_key(&parts))),
+            _ => None,
+        }
+    }
+
     /// Reads packets, then looks for their sessions.
-    fn look_ahead(&self, packets: &[&mut [u8]], key: impl Fn(&Self, &Parts) -> Option<Key>) -> [Looked; AHEAD] {
+    fn look_at(&self, packets: &[&mut [u8]], key: impl Fn(&Self, &Parts) -> Option<Key>) -> [Looked; AHEAD] {
         let mut all = [Looked { read: Err(Unfit::Malformed), number: None }; AHEAD];
         let mut hashes = [0; AHEAD];
         for ((looked, hash), packet) in all.iter_mut().zip(&mut hashes).zip(packets) {
             looked.read = Packet::read(packet, 0);
             let key = looked.parts().and_then(|parts| key(self, parts));
             *hash = key.map_or(0, |key| self.sessions.hash(&key));
+            self.sessions.fetch_entry(*hash);
         }
-        self.sessions.touch(&hashes);
+        hashes.iter().take(packets.len()).for_each(|hash| self.sessions.fetch_session(*hash));
         for (looked, hash) in all.iter_mut().zip(hashes) {
             let key = looked.parts().and_then(|parts| key(self, parts));
             looked.number = key.and_then(|key| self.sessions.find_hashed(&key, hash));
@@ -491,4 +520,63 @@ fn out_key(parts: &Parts) -> Key {
 fn end(session: &Session, pool: &mut Pool, counts: &mut Counts) {
     pool.give(session.class(), (session.inside, session.inside_port), session.external, session.port);
     counts.ended += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_rss::HashTypes;
+
+    const INSIDE: End = (Ipv4Addr::new(10, 0, 0, 5), 4000);
+    const REMOTE: End = (Ipv4Addr::new(198, 51, 100, 1), 53);
+
+    fn nat() -> Nat {
+        let hasher = Arc::new(FlowHasher::new(&corelane_rss::Key::MICROSOFT, HashTypes::ALL));
+        let mut random = corelane_seam::Random::new(1);
+        Nat::new(&Settings::new(Ipv4Addr::new(192, 0, 2, 1)), hasher, || random.bits()).unwrap()
+    }
+
+    /// Said to have data, which lies elsewhere.
+    fn datagram(from: End, to: End) -> [u8; 28] {
+        let mut bytes = [0; 28];
+        (bytes[0], bytes[2], bytes[8], bytes[9], bytes[24]) = (0x45, 1, 64, 17, 1);
+        bytes[12..16].copy_from_slice(&from.0.octets());
+        bytes[16..20].copy_from_slice(&to.0.octets());
+        bytes[20..22].copy_from_slice(&from.1.to_be_bytes());
+        bytes[22..24].copy_from_slice(&to.1.to_be_bytes());
+        bytes
+    }
+
+    fn end_at(bytes: &[u8]) -> End {
+        (Ipv4Addr::new(bytes[12], bytes[13], bytes[14], bytes[15]), u16::from_be_bytes([bytes[20], bytes[21]]))
+    }
+
+    #[test]
+    fn ahead_a_packet_is_looked_for_by_the_key_of_its_session() {
+        let mut nat = nat();
+        let question = datagram(INSIDE, REMOTE);
+        let mut sent = question;
+        assert_eq!(nat.outgoing_front(0, &mut sent, 228, |_| true), Verdict::Translated);
+        let answer = datagram(REMOTE, end_at(&sent));
+        let found = |nat: &Nat, packet: &[u8]| nat.key_of(packet).map(|key| (key.way, nat.sessions.find(&key)));
+        assert_eq!(found(&nat, &question), Some((Way::Out, Some(0))));
+        assert_eq!(found(&nat, &answer), Some((Way::In, Some(0))));
+        assert_eq!(found(&nat, &datagram(REMOTE, INSIDE)), Some((Way::Out, None)), "another flow");
+        assert_eq!(found(&nat, &question[..27]), None, "its ports are cut off");
+        assert_eq!(found(&nat, &[0; 28]), None);
+    }
+
+    /// More than are looked at together, with as many sessions as are needed for a look; and none at all.
+    #[test]
+    fn any_number_of_packets_may_come_ahead() {
+        let mut nat = nat();
+        let questions: Vec<[u8; 28]> =
+            (0..MANY as u32).map(|number| datagram((Ipv4Addr::from_bits(0x0a00_0000 + number), 4000), REMOTE)).collect();
+        for question in &questions {
+            assert_eq!(nat.outgoing_front(0, &mut { *question }, 228, |_| true), Verdict::Translated);
+        }
+        nat.look_ahead(questions.iter().map(<[u8; 28]>::as_slice));
+        nat.look_ahead(questions[..1].iter().map(<[u8; 28]>::as_slice));
+        nat.look_ahead([]);
+    }
 }

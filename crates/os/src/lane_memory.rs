@@ -126,6 +126,8 @@ mod tests {
     use crate::memory_file::MemoryFile;
     use corelane_seam::{Arena, Chain};
     use rustix::pipe::{IoSliceRaw, SpliceFlags, pipe, vmsplice};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     use std::io::Read;
 
     /// A pipe reads pages from where they lie, as a card does. What it brings after all free memory was lent and written, and how many bytes were given new pages.
@@ -200,6 +202,26 @@ mod tests {
                 assert!(arena.lease(4 << 20).unwrap().spare().iter().all(|&byte| byte == 0), "they are new");
             }
         }
+    }
+
+    /// Root locks whatever the limit is, as long as it has the right to.
+    #[test]
+    fn where_nothing_may_be_locked_memory_is_there_all_the_same() {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective -= CapabilitySet::IPC_LOCK;
+        set_capabilities(None, sets).unwrap();
+        let before = getrlimit(Resource::Memlock);
+        setrlimit(Resource::Memlock, Rlimit { current: Some(0), ..before }).unwrap();
+        let (memory, lacking) = LaneMemory::new(4 << 20, Pages { huge: false, locked: true }).unwrap();
+        setrlimit(Resource::Memlock, before).unwrap();
+        assert!(matches!(&lacking[..], [words] if words.contains("not locked") && words.contains("by 4096 KiB")), "{lacking:?}");
+        assert_eq!(memory.pages(), Pages::default());
+        let arena = Arena::of(memory).unwrap();
+        assert_eq!(
+            read_later(&arena, 64 << 10, |chain| chain.withhold().1),
+            (b'a', 64 << 10),
+            "and is renewed as unlocked memory is"
+        );
     }
 
     #[test]

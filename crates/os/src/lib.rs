@@ -4,11 +4,13 @@
 //! | subject | modules |
 //! | --- | --- |
 //! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `options`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners`, `uncopied` |
-//! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `scheduling`, `halt`, `limits`, `rights` |
+//! | threads: for lanes, where one is, what it may do, and those beside lanes | `runner`, `aside`, `cpus`, `scheduling`, `halt`, `limits`, `rights` |
 //! | memory: of the process, shared with children, behind a counter page, for another process, of a lane | `memory`, `shared`, `page`, `handed_memory`, `lane_memory`, `memory_file`, `sealed_file` |
 //! | time, chance, signals | `clock`, `random`, `signals` |
 //! | what the kernel tells: in files, over netlink, about processes and directories | `kernel_files`, `netlink`, `processes`, `watches`, `events` |
 //! | lines: for the operator, and in log files | `report`, `journal` |
+//!
+//! `events`, `halt`, `journal` and `processes` are there with the features of these names: a plain lane does without them.
 //!
 //! Errors of the system are `errno` numbers, which `errno` translates for lanes; everything else says in words what was tried and why it failed. A call that
 //! only some kernels have is tried, not guessed from a version. `unsafe` stands here where `rustix` has no such call, each with its reason.
@@ -21,15 +23,19 @@
 //! memory.
 #![allow(unsafe_code)]
 
+pub mod aside;
 pub mod caller;
 pub mod claim;
 pub mod clock;
 pub mod cpus;
 pub mod errno;
+#[cfg(feature = "events")]
 pub mod events;
+#[cfg(feature = "halt")]
 pub mod halt;
 pub mod handed;
 pub mod handed_memory;
+#[cfg(feature = "journal")]
 pub mod journal;
 pub mod kernel_files;
 pub mod lane_memory;
@@ -44,6 +50,7 @@ mod overlay;
 pub mod owners;
 pub mod page;
 pub mod passing;
+#[cfg(feature = "processes")]
 pub mod processes;
 pub mod random;
 pub mod report;

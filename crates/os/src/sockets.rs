@@ -1,7 +1,6 @@
 //! Making sockets, and the few calls on them that move no data (socket(7), tcp(7), ip(7), ipv6(7), udp(7)).
 
 use crate::errno::{self, fault, fault_of};
-use crate::events::descriptor;
 use crate::options::set_bytes;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Bind, Fault, Listen, Reason, StreamOptions, Unix};
@@ -315,7 +314,10 @@ pub fn readable_bytes(socket: BorrowedFd) -> usize {
 
 /// Bytes that were given to the system and that the peer has not taken (SIOCOUTQ, tcp(7), unix(7)). None where nobody counts them.
 pub fn unsent_bytes(socket: BorrowedFd) -> Option<usize> {
-    descriptor::unsent_bytes(socket.as_raw_fd()).and_then(|bytes| usize::try_from(bytes).ok())
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the request writes one int, and `bytes` is a valid place for it.
+    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    usize::try_from(bytes).ok().filter(|_| answer == 0)
 }
 
 /// Packets dropped at a socket since it was made: the word `drops` of what it says of its memory (SO_MEMINFO, Linux 4.12). None where the

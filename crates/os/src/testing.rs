@@ -73,6 +73,7 @@ pub fn replace(old: OwnedFd, new: BorrowedFd) -> OwnedFd {
 }
 
 /// A set of descriptors that takes none.
+#[cfg(feature = "events")]
 pub fn set_that_refuses() -> crate::events::polling::Set {
     crate::events::polling::Set::refusing().unwrap()
 }

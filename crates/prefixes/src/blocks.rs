@@ -1,4 +1,8 @@
 //! Short arrays of items in chunks of memory that never move: an array grows and shrinks by one item, and no change costs more than copying one.
+//!
+//! A copy of all has the same chunks. The first change of either within one copies that one.
+
+use std::sync::Arc;
 
 /// Items of the longest array.
 const LONGEST: usize = 64;
@@ -35,7 +39,7 @@ pub(crate) trait Item: Copy {
 /// Arrays of `T`, in chunks of `CHUNK` items.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks<T, const CHUNK: usize> {
-    chunks: Vec<Box<[T; CHUNK]>>,
+    chunks: Vec<Arc<[T; CHUNK]>>,
     /// The first free array of each class.
     free: [u32; ROOM.len()],
     /// What was never used of the last chunk begins here.
@@ -50,7 +54,7 @@ impl<T: Item, const CHUNK: usize> Blocks<T, CHUNK> {
 
     /// Bytes of memory that are held.
     pub const fn bytes(&self) -> usize {
-        self.chunks.len() * size_of::<[T; CHUNK]>() + self.chunks.capacity() * size_of::<Box<[T; CHUNK]>>()
+        self.chunks.len() * size_of::<[T; CHUNK]>() + self.chunks.capacity() * size_of::<Arc<[T; CHUNK]>>()
     }
 
     /// An item.
@@ -61,7 +65,14 @@ impl<T: Item, const CHUNK: usize> Blocks<T, CHUNK> {
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, at: u32) -> &mut T {
-        &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
+        &mut Arc::make_mut(&mut self.chunks[at as usize / CHUNK])[at as usize % CHUNK]
+    }
+
+    /// Chunks that a copy does not have.
+    #[cfg(test)]
+    pub fn own_chunks(&self, copy: &Self) -> usize {
+        let is_shared = |chunk: &Arc<[T; CHUNK]>| copy.chunks.iter().any(|other| Arc::ptr_eq(chunk, other));
+        self.chunks.iter().filter(|chunk| !is_shared(chunk)).count()
     }
 
     /// Puts an item into an array of `length` items, before that of `rank`; says where the array is now.
@@ -140,7 +151,7 @@ impl<T: Item, const CHUNK: usize> Blocks<T, CHUNK> {
             self.give(self.fresh as u32, class);
             self.fresh += ROOM[class];
         }
-        let chunk = vec![T::EMPTY; CHUNK].into_boxed_slice();
+        let chunk: Arc<[T]> = std::iter::repeat_n(T::EMPTY, CHUNK).collect();
         // reason: it was made of that length, on the heap and not on the stack.
         self.chunks.push(chunk.try_into().ok().expect("a chunk has its length"));
     }

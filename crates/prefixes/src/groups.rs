@@ -106,6 +106,12 @@ impl Groups {
         self.places.bytes() + self.lines.bytes()
     }
 
+    /// Chunks that a copy does not have.
+    #[cfg(test)]
+    pub fn own_chunks(&self, copy: &Self) -> usize {
+        self.places.own_chunks(&copy.places) + self.lines.own_chunks(&copy.lines)
+    }
+
     /// The longest prefix of an address among those of its group.
     #[inline]
     pub fn find(&self, (shared, bits): (u32, u32)) -> Option<(u8, u32)> {

@@ -1,5 +1,7 @@
 //! Numbers and notes about them, to be found with one look at memory. What has no room is not noted: where there is no note, one looks elsewhere.
 
+use std::sync::Arc;
+
 /// Numbers of a bucket: with their notes they fill a cache line.
 const BUCKET: usize = 8;
 
@@ -28,7 +30,8 @@ impl Bucket {
 /// A hash table that grows by one bucket at a time (Litwin: "Linear Hashing", 1980), so that no change moves more than the numbers of one.
 #[derive(Clone, Debug)]
 pub(crate) struct Hashed {
-    chunks: Vec<Box<[Bucket; CHUNK]>>,
+    /// A copy has the same, until one of both changes something there.
+    chunks: Vec<Arc<[Bucket; CHUNK]>>,
     buckets: usize,
     /// The highest power of two in `buckets`.
     half: usize,
@@ -44,7 +47,14 @@ impl Hashed {
 
     /// Bytes of memory that are held.
     pub const fn bytes(&self) -> usize {
-        self.chunks.len() * size_of::<[Bucket; CHUNK]>() + self.chunks.capacity() * size_of::<Box<[Bucket; CHUNK]>>()
+        self.chunks.len() * size_of::<[Bucket; CHUNK]>() + self.chunks.capacity() * size_of::<Arc<[Bucket; CHUNK]>>()
+    }
+
+    /// Chunks that a copy does not have.
+    #[cfg(test)]
+    pub fn own_chunks(&self, copy: &Self) -> usize {
+        let is_shared = |chunk: &Arc<[Bucket; CHUNK]>| copy.chunks.iter().any(|other| Arc::ptr_eq(chunk, other));
+        self.chunks.iter().filter(|chunk| !is_shared(chunk)).count()
     }
 
     /// The note about a number, which is below 2^32 - 1; 0 where there is none.
@@ -89,7 +99,7 @@ impl Hashed {
     }
 
     fn add_chunk(&mut self) {
-        let chunk = vec![EMPTY; CHUNK].into_boxed_slice();
+        let chunk: Arc<[Bucket]> = std::iter::repeat_n(EMPTY, CHUNK).collect();
         // reason: it was made of that length, on the heap and not on the stack.
         self.chunks.push(chunk.try_into().expect("a chunk has its length"));
     }
@@ -103,7 +113,7 @@ impl Hashed {
     }
 
     fn bucket_mut(&mut self, place: usize) -> &mut Bucket {
-        &mut self.chunks[place / CHUNK][place % CHUNK]
+        &mut Arc::make_mut(&mut self.chunks[place / CHUNK])[place % CHUNK]
     }
 }
 

@@ -417,3 +417,54 @@ fn home<A: Address>(prefix: &Prefix<A>) -> (i16, u32) {
     let depth = (length + 5) / STRIDE * STRIDE + ROOT_DEPTH;
     (depth, place(prefix.address().six_at(depth), (length - depth) as u32))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_seam::Random;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    /// Chunks that a table has and another has not, and all of them.
+    fn own_chunks<A: Address>(table: &Prefixes<A>, other: &Prefixes<A>) -> usize {
+        let Tree { nodes, values } = &table.tree;
+        let groups = table.groups.as_ref().zip(other.groups.as_ref());
+        nodes.own_chunks(&other.tree.nodes)
+            + values.own_chunks(&other.tree.values)
+            + groups.map_or(0, |(groups, other)| groups.own_chunks(other))
+    }
+
+    /// A copy that is changed takes up a few chunks of its own, however large the table is; the table stays as it was.
+    fn changed_copies<A: Address>(mut address: impl FnMut(&mut Random) -> Prefix<A>) {
+        let mut random = Random::new(11);
+        let mut table = Prefixes::<A>::new();
+        for number in 0..50_000 {
+            table.insert(address(&mut random), number).unwrap();
+        }
+        let all = own_chunks(&table, &Prefixes::new());
+        let before: Vec<_> = table.iter().collect();
+        let (mut most, mut copy) = (0, table.clone());
+        assert_eq!(own_chunks(&copy, &table), 0);
+        for number in 0..500 {
+            let (prefix, one) = (address(&mut random), copy.clone());
+            match copy.remove(&prefix) {
+                Some(_) => assert_eq!((one.get(&prefix).is_some(), copy.get(&prefix)), (true, None)),
+                None => assert_eq!((copy.insert(prefix, number), one.get(&prefix)), (Ok(None), None)),
+            }
+            most = most.max(own_chunks(&copy, &one));
+        }
+        assert!(most <= 16 && all > 8 * most, "{most} of {all}");
+        assert_eq!(table.iter().collect::<Vec<_>>(), before);
+    }
+
+    #[test]
+    fn a_copy_that_changes_has_few_chunks_of_its_own() {
+        changed_copies(|random| {
+            Prefix::around(Ipv4Addr::from_bits(random.below(1 << 32) as u32), 17 + random.below(16) as u8).unwrap()
+        });
+        changed_copies(|random| {
+            let high = 0x2000_0000 | random.below(1 << 29) as u128;
+            Prefix::around(Ipv6Addr::from_bits(high << 96 | (random.below(1 << 24) as u128) << 72), 33 + random.below(24) as u8)
+                .unwrap()
+        });
+    }
+}

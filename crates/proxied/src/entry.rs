@@ -12,7 +12,7 @@ const FROM: Text = Text::new(
     "serve only connections from proxies in these networks (unix: over Unix sockets), each of which begins with a PROXY header; all others are refused",
 );
 
-/// What a scheme can be told.
+/// The option of a scheme.
 pub const OPTION: Choice = Choice::Text(FROM);
 
 /// Has the service that was added last take PROXY headers, if it is asked to.

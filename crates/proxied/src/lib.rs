@@ -6,7 +6,7 @@
 //! ```
 //!
 //! * **Who may say so** is an address that the operator has named ([`Network`]), and it must: whoever could leave the header away, or anybody else send one, could
-//!   be whom he likes. **All others are refused**: what stands behind a proxy relies on it, and who reaches the service past it may not know that. Whoever is to
+//!   be whom he likes. **All others are refused**: what stands behind a proxy relies on it, and who reaches the service past it may not know that. A program that is to
 //!   serve both does so at two places.
 //! * The service, its log and what TLS hands on see the peer that the header names, and the address that it had asked. **Who pays is still the proxy**: connections and memory
 //!   are counted for the address of the socket, which nobody can choose; so raise `connections_per_peer_max` where few proxies bring all connections.
@@ -45,7 +45,7 @@ pub fn before(lanes: Lanes, from: Vec<Network>) -> Result<Lanes, Error> {
     lanes.wrap_transforms(move |_lane, inner| around(from.clone(), inner))
 }
 
-/// What makes the transforms of one lane: of those that `inner` makes, with the header before them.
+/// The function that makes the transforms of one lane: of those that `inner` makes, with the header before them.
 pub fn around(from: Vec<Network>, mut inner: MakeTransform) -> impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> {
     move |side, peer| match side {
         Side::Client => inner(side, peer),

@@ -316,7 +316,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Changes a table, which was looked at: nothing is wrong. One that is in force, or may be again, is copied, so many changes at once copy it once.
+    /// Changes a table, which was looked at: nothing is wrong. One that is in force, or may be again, stays as it is: a copy of it is changed, which takes memory for the parts that change.
     fn edit(&mut self, name: &str, change: impl FnOnce(&mut Table) -> Result<(), Error>) -> Result<(), Error> {
         match self.names.tables.get_mut(name) {
             Some(table) => change(Arc::make_mut(table)),

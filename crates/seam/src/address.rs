@@ -250,7 +250,7 @@ impl FromStr for Address {
     }
 }
 
-/// What stands behind `unix:`.
+/// The text behind `unix:`.
 impl FromStr for Unix {
     type Err = AddressError;
 
@@ -294,7 +294,7 @@ fn link_of(text: &str) -> Option<Link> {
     parts.next().is_none().then_some(Link { interface, mac })
 }
 
-/// What is wrong with an address that somebody wrote.
+/// The fault of an address that somebody wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddressError {

@@ -17,7 +17,7 @@ const TOP_UNITS: u32 = 1 << (ORDERS - 1);
 const NONE: u32 = u32::MAX;
 const FREE: u32 = 1 << 31;
 
-/// What is known of a unit that begins a block.
+/// The state of a unit that begins a block.
 #[derive(Clone, Copy)]
 enum Field {
     /// The next free block of this order; of a block that is taken, who pays for it.

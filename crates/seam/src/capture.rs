@@ -56,7 +56,7 @@ impl Stream {
     }
 }
 
-/// What a [`CapturedPort`] has captured. Cloning gives another name of the same.
+/// The capture of a [`CapturedPort`]. Cloning gives another name of the same.
 #[derive(Clone)]
 pub struct Capture(Rc<RefCell<Stream>>);
 

@@ -69,8 +69,8 @@ impl Segment {
         }
     }
 
-    /// Bytes of memory that this piece keeps in use, of any lane: of another's, which is charged for its blocks, those that are seen here. What bounds of
-    /// outputs count.
+    /// Bytes of memory that this piece keeps in use, of any lane: of another's, which is charged for its blocks, those that are seen here. Bounds of
+    /// outputs count these.
     #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn held(&self) -> usize {
         match self {

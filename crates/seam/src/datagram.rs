@@ -29,7 +29,7 @@ pub fn datagram_bytes_max(peer: &Address) -> usize {
 /// One datagram, or one train of equal datagrams from one peer that arrived together (UDP_GRO).
 #[derive(Clone, Debug)]
 pub struct Arrival {
-    /// Who sent it.
+    /// The sender.
     pub peer: Address,
     /// The address that was asked, where the socket is bound to the wildcard address.
     pub asked: Option<IpAddr>,
@@ -52,7 +52,7 @@ impl Arrival {
     }
 }
 
-/// What one receive brought. Reused from call to call: only the first one allocates.
+/// The datagrams of one receive. Reused from call to call: only the first one allocates.
 #[derive(Debug, Default)]
 pub struct Datagrams {
     arrivals: Vec<Arrival>,

@@ -4,14 +4,14 @@ use std::any::Any;
 use std::fmt;
 
 /// A connection that [`Driver::detach`](crate::Driver::detach) has taken out of its driver, until another one
-/// [adopts](crate::Driver::adopt) it. It is plain data, which any thread of the program may have. What its peer sends meanwhile waits in the system.
+/// [adopts](crate::Driver::adopt) it. It is plain data, which any thread of the program may have. Bytes that its peer sends meanwhile wait in the system.
 ///
 /// Dropping it closes the connection, on whatever thread that is.
 #[must_use = "dropping it closes the connection"]
 pub struct Detached(Box<dyn Any + Send>);
 
 impl Detached {
-    /// What a driver knows the connection by. Its drop closes the connection.
+    /// The connection as a driver knows it. Its drop closes the connection.
     #[doc(hidden)] // A driver calls it, and no program.
     pub fn new(known_by: impl Any + Send) -> Self {
         Self(Box::new(known_by))

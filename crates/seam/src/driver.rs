@@ -31,11 +31,11 @@ pub const RECEIVE_BYTES_LEAST: usize = 4 << 10;
 /// The same for datagrams: room for one of any size, or one train.
 pub const DATAGRAM_BLOCK_BYTES_LEAST: usize = 64 << 10;
 
-/// How long after a close a driver waits, at the most, for the system to be done with the memory of what was sent. What is not released by then is withheld: the
+/// How long after a close a driver waits, at the most, for the system to be done with the memory of what was sent. Memory that is not released by then is withheld: the
 /// socket is closed, no [`Outcome::Released`](crate::Outcome::Released) comes, and nobody gets that memory any more.
 pub const RELEASE_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a driver counts itself, since its creation; what its completions show is counted above.
+/// The counts of a driver itself, since its creation; what its completions show is counted above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverCounters {
     /// System calls that hand over work: sends, receives, accepts, submissions.
@@ -75,7 +75,7 @@ pub struct SendCounters {
     pub renewed_bytes: u64,
 }
 
-/// What a lane asks the operating system through. One belongs to one lane and is used on that lane's thread only.
+/// The way by which a lane asks the operating system. One belongs to one lane and is used on that lane's thread only.
 ///
 /// The lane's [`Arena`](crate::Arena) is given to the driver when it is made. Only that memory is ever lent to the kernel:
 /// an operation that carries a lease or chain owns it until its completion (or its release, if that comes later).
@@ -117,7 +117,7 @@ pub trait Driver {
 
     /// Takes a connection out of this driver, for another one of the program to [adopt](Driver::adopt): it must be at rest, so that a receive without a
     /// lease ([`StreamOp::Receive`](crate::StreamOp::Receive)) is under way on it and nothing else is. That receive ends with it, and is the one operation
-    /// without a completion. The socket's name is void. What has arrived and was not received goes along.
+    /// without a completion. The socket's name is void. Bytes that have arrived and were not received go along.
     ///
     /// # Errors
     /// The connection stays as it is: `Busy` if it is not at rest, a completion of it is still to come, or as many connections are between drivers as may be;

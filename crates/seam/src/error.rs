@@ -1,8 +1,8 @@
-//! What can go wrong below the seam, and who is at fault.
+//! All that can go wrong below the seam, and who is at fault.
 
 use std::fmt;
 
-/// What a driver, or the memory it works on, could not do.
+/// A thing that a driver, or the memory it works on, could not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -105,7 +105,7 @@ pub enum Reason {
     TooLarge,
     /// The name is not there (ENOENT).
     NotFound,
-    /// What was to be opened as a file is none: a directory, a pipe, a device or a socket, which could make its reader wait.
+    /// The thing to be opened as a file is none: a directory, a pipe, a device or a socket, which could make its reader wait.
     NotAFile,
     /// The path leaves the directory beneath which it was to be opened (EXDEV), or goes through a link that is not followed (ELOOP).
     Outside,
@@ -124,7 +124,7 @@ pub enum Reason {
 /// An operation's failure: the reason to act on, and the system's number to report (errno(3), 0 if there is none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
-    /// What to act on.
+    /// The reason, to act on.
     pub reason: Reason,
     /// The errno value.
     pub number: i32,

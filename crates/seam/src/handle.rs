@@ -76,6 +76,11 @@ impl Handle {
         self.0
     }
 
+    /// The handle that [`Handle::bits`] gave these bits for.
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// The next generation after `generation`, modulo 2^27.
     pub const fn next_generation(generation: u32) -> u32 {
         generation.wrapping_add(1) & Self::GENERATION_MASK
@@ -113,7 +118,7 @@ pub struct File {
     holder: Option<Rc<Keeper>>,
 }
 
-/// What all clones of a held file share.
+/// The part that all clones of a held file share.
 struct Keeper {
     index: u32,
     generation: u32,

@@ -48,6 +48,6 @@ pub trait Offload: fmt::Debug {
     /// now, or does not know the interface; packets come to the lane as before then, and the way may be told again.
     fn learn(&self, now: u64, way: &LearntWay) -> bool;
 
-    /// What lanes have told of all ports so far holds no more: routes, neighbours or addresses have changed. Each lane says so that has changed something.
+    /// All ways that lanes have told so far are void: routes, neighbours or addresses have changed. Each lane says so that has changed something.
     fn unlearn(&self);
 }

@@ -7,12 +7,12 @@ use crate::buddy::{Buddy, LEASE_BYTES_MAX, UNIT};
 use crate::error::Error;
 use crate::instant::Instant;
 use crate::ledger::{Holder, Ledger, Role, TaskHolder};
+use crate::ordered::OrderedSet;
 use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelHome, ParcelRefused, Return};
 use crate::payer::Payer;
 use crate::region::{Region, RegionMemory};
 use crate::share::Share;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
@@ -35,7 +35,7 @@ struct Inner {
     /// Taken out when the arena ends, and only then.
     region: ManuallyDrop<Region>,
     memory: RefCell<Memory>,
-    /// What is with other lanes, if any may have something.
+    /// The memory that is with other lanes, if any may have some.
     abroad: RefCell<Option<Abroad<Kept>>>,
 }
 
@@ -49,7 +49,7 @@ struct Kept {
 struct Memory {
     buddy: Buddy,
     ledger: Ledger,
-    /// What refuses beside the rule, in simulations.
+    /// The call that refuses beside the rule, in simulations.
     refuses: Option<Refuses>,
 }
 
@@ -342,7 +342,7 @@ impl Arena {
         self.0.memory.borrow_mut().ledger.close(payer);
     }
 
-    /// Closes an account and all below it, of which the caller knows none any more: a work that broke. What they still hold goes on
+    /// Closes an account and all below it, of which the caller knows none any more: a work that broke. The memory that they still hold goes on
     /// being counted above.
     ///
     /// # Panics
@@ -375,7 +375,7 @@ impl Arena {
         free < memory.ledger.reserve() || !Buddy::order_of(bytes).is_some_and(|order| memory.buddy.find(order))
     }
 
-    /// Who pays now.
+    /// The payer now.
     #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn payer(&self) -> Payer {
         self.0.memory.borrow().ledger.current()
@@ -439,7 +439,7 @@ impl Arena {
 
     /// The peers of which that is so, since the last call of this.
     #[doc(hidden)] // A lane or a driver calls it, and no program.
-    pub fn take_crowded(&self) -> BTreeSet<Payer> {
+    pub fn take_crowded(&self) -> OrderedSet<Payer> {
         self.0.memory.borrow_mut().ledger.take_crowded()
     }
 
@@ -449,7 +449,7 @@ impl Arena {
         self.0.memory.borrow().ledger.task_holders().collect()
     }
 
-    /// Bytes of the largest block that was refused for now since the last call of this; 0 if none was. What can never be lent is not told.
+    /// Bytes of the largest block that was refused for now since the last call of this; 0 if none was. A wish that can never be met is not told.
     #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn take_refusal(&self) -> usize {
         self.0.memory.borrow_mut().ledger.take_refusal()

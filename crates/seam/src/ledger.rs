@@ -1,4 +1,4 @@
-//! Who pays for the blocks of an arena, and to whom the arena still lends.
+//! The payers of an arena's blocks, and the rule by which the arena lends.
 //!
 //! Payers form a tree: the lane, its works, their peers, the peers' connections, and beside the peers the services with what they keep
 //! themselves. A block is charged to one payer and to all above it, by the bytes of the whole block; what a connection holds is counted in
@@ -15,15 +15,15 @@
 //! Tasks have the same payers, and are shared by the same rule ([`Share`]): they are counted here, because a task may outlive its connection.
 
 use crate::buddy::LEASE_BYTES_MAX;
+use crate::ordered::OrderedSet;
 use crate::payer::Payer;
 use crate::share::Share;
 use crate::slab::ROOMY_BYTES;
-use std::collections::BTreeSet;
 
-/// What a payer is, which decides by what rule the arena lends to it.
+/// The kind of a payer, which decides by what rule the arena lends to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A sum of others: the lane, a work, or a service. Whatever is lent to it directly is lent without asking.
+    /// A sum of others: the lane, a work, or a service. Memory for the sum itself is lent without asking.
     Sum,
     /// A service itself, with what it keeps beside its connections: it may hold what is free but for the reserve.
     Keeper,
@@ -45,7 +45,7 @@ pub struct Holder {
     pub tag: u32,
     /// Bytes that it holds.
     pub bytes: usize,
-    /// Who its peer is.
+    /// Its peer.
     pub peer: Payer,
     /// Bytes that all connections of its peer hold.
     pub peer_bytes: usize,
@@ -58,7 +58,7 @@ pub struct TaskHolder {
     pub tag: u32,
     /// Tasks that have not ended.
     pub tasks: u32,
-    /// Who its peer is.
+    /// Its peer.
     pub peer: Payer,
     /// Those of all connections of its peer.
     pub peer_tasks: u32,
@@ -117,7 +117,7 @@ pub(crate) struct Ledger {
     /// Tasks that there may be.
     tasks_max: u32,
     /// Peers that have their share of tasks, and of which a connection with few wanted one.
-    crowded: BTreeSet<Payer>,
+    crowded: OrderedSet<Payer>,
 }
 
 impl Ledger {
@@ -136,7 +136,7 @@ impl Ledger {
             refused: 0,
             given_back: 0,
             tasks_max: u32::MAX,
-            crowded: BTreeSet::new(),
+            crowded: OrderedSet::default(),
         }
     }
 
@@ -144,12 +144,12 @@ impl Ledger {
         self.limit / RESERVE_DIVISOR
     }
 
-    /// What is kept for answers when all else is given to what arrives.
+    /// The memory kept for answers when all else is given to what arrives.
     pub(crate) fn answers(&self) -> usize {
         self.reserve() / ANSWERS_DIVISOR
     }
 
-    /// What a peer may hold however little is free.
+    /// The memory that a peer may hold however little is free.
     pub(crate) fn small(&self) -> usize {
         (self.reserve() / RESERVE_PEERS).max(SMALL_BYTES_MIN)
     }
@@ -173,7 +173,7 @@ impl Ledger {
         let parent = self.node(under);
         let fits = match role {
             Role::Sum | Role::Peer | Role::Keeper => parent.role == Role::Sum,
-            // What the service's sum is above already is counted there.
+            // The part that the service's sum is above already is counted there.
             Role::Connection { service, .. } => {
                 parent.role == Role::Peer && self.node(service).role == Role::Sum && !self.is_below(under.0, service)
             }
@@ -189,7 +189,7 @@ impl Ledger {
         Payer(self.nodes.len() as u32 - 1)
     }
 
-    /// The payer's owner is gone. What it still holds goes on being counted above it.
+    /// The payer's owner is gone. The memory that it still holds goes on being counted above it.
     pub(crate) fn close(&mut self, payer: Payer) {
         assert!(payer != Payer::LANE && payer != self.current, "a payer is closed by others");
         let node = &mut self.nodes[payer.0 as usize];
@@ -219,7 +219,7 @@ impl Ledger {
         at == payer.0
     }
 
-    /// Charges to `to` what `from` has paid for. What the two have above them in common stays as it is: where the lane has paid, that is
+    /// Charges to `to` what `from` has paid for. The sums that both have above them stay as they are: where the lane has paid, that is
     /// the lane itself.
     pub(crate) fn recharge(&mut self, from: Payer, to: Payer, units: u32) {
         assert!(from != to, "a block is charged to another payer than before");
@@ -352,7 +352,7 @@ impl Ledger {
         }
         let has_few = node.tasks < FEW_TASKS;
         if has_few {
-            self.crowded.insert(Payer(node.parent));
+            self.crowded.insert(Payer(node.parent), ());
         }
         has_few && share.admits_few()
     }
@@ -377,7 +377,7 @@ impl Ledger {
     }
 
     /// The peers of which that is so, since the last call of this.
-    pub(crate) fn take_crowded(&mut self) -> BTreeSet<Payer> {
+    pub(crate) fn take_crowded(&mut self) -> OrderedSet<Payer> {
         std::mem::take(&mut self.crowded)
     }
 
@@ -415,7 +415,7 @@ impl Ledger {
         self.refused
     }
 
-    /// Who holds memory, of the connections.
+    /// The connections that hold memory.
     pub(crate) fn holders(&self, unit: usize) -> impl Iterator<Item = Holder> {
         self.nodes.iter().filter_map(move |node| {
             let Role::Connection { tag, .. } = node.role else { return None };
@@ -526,7 +526,7 @@ mod tests {
         let taken = (0..64).filter(|_| arena.take_task(hog)).count();
         assert_eq!((taken, arena.is_crowded()), (31, false), "half of what is left");
         assert!(arena.take_task(fellow) && arena.take_task(honest));
-        assert_eq!(arena.take_crowded().into_iter().collect::<Vec<_>>(), [one]);
+        assert_eq!(arena.take_crowded().keys().collect::<Vec<_>>(), [one]);
         let holders = arena.task_holders();
         assert!(holders.contains(&TaskHolder { tag: 1, tasks: 31, peer: one, peer_tasks: 32 }), "{holders:?}");
         arena.close_payer(hog);
@@ -636,7 +636,7 @@ mod tests {
     }
 
     proptest! {
-        /// What each account shows is what the blocks say that are charged to it and to those below it.
+        /// Each account shows the sum of the blocks that are charged to it and to those below it.
         #[test]
         fn accounts_are_the_sums_of_their_blocks(steps in prop::collection::vec((0u8..5, any::<u8>(), any::<u8>()), 1..200)) {
             let arena = Arena::new(8 * MIB).unwrap();

@@ -4,7 +4,7 @@
 //! carries memory owns it: an exclusive [`Lease`], or a [`Chain`] of shared segments, all of the lane's own [`Arena`]. So the
 //! kernel never holds memory that a user's value owns, and dropping any value is always sound.
 //!
-//! Whatever names an end of something is one type, [`Address`]: IPv4 and IPv6 with a port, a Unix path or abstract name, or a card on its link.
+//! All names of ends are one type, [`Address`]: IPv4 and IPv6 with a port, a Unix path or abstract name, or a card on its link.
 //!
 //! ```text
 //! Listen { address }, Bind { address, peer }, Op::Connect { to, from }        what is asked for
@@ -31,6 +31,8 @@ mod datagram;
 mod detached;
 mod driver;
 mod error;
+mod fetch;
+mod file_sends;
 mod frame;
 mod handle;
 mod instant;
@@ -39,6 +41,7 @@ mod lease;
 mod ledger;
 mod losses;
 mod operation;
+pub mod ordered;
 pub mod parcel;
 mod passing;
 mod payer;
@@ -71,6 +74,8 @@ pub use driver::{
     Wait,
 };
 pub use error::{Error, Fault, Reason};
+pub use fetch::fetch;
+pub use file_sends::{FileSends, FileStep};
 pub use frame::{
     Checksum, FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory,
     FrameParcel, NotLent, VlanTag,

@@ -11,14 +11,14 @@ use std::rc::Rc;
 /// Nanoseconds between something that came or left and the look, so that there are ten a second at most, and none while nothing happens.
 pub const LOOK_AFTER: u64 = 100_000_000;
 
-/// What a port tells beside its frames.
+/// A port's news beside its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortNews {
-    /// What was lost, as of the last look.
+    /// The losses, as of the last look.
     pub lost: Lost,
-    /// What it is: the interface's address and its longest packet may change.
+    /// Its facts: the interface's address and its longest packet may change.
     pub facts: PortFacts,
-    /// What the interface is.
+    /// The interface's state.
     pub state: PortState,
     /// How long it worked.
     pub worked: Worked,

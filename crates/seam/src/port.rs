@@ -6,7 +6,7 @@
 //!
 //! * **Memory.** A port has a [`FrameMemory`]: it lends free frames to the interface to receive into, by itself and up to a bound, and what
 //!   it has no frame for the interface drops. So a work that keeps all frames stops what arrives, and nothing else does.
-//! * **Receiving is one-shot, with a budget in frames**, as for sockets: to push back is not to ask. Whatever has arrived is handed over
+//! * **Receiving is one-shot, with a budget in frames**, as for sockets: to push back is not to ask. All frames that have arrived are handed over
 //!   together, in the order of its arrival.
 //! * **Sending ends in two steps.** The operation ends when the interface has taken each frame or refused it; its memory is released
 //!   when the interface has read it, and until then nobody else has the frame. A frame of another region is copied or kept, as the port can.
@@ -20,7 +20,7 @@
 //!
 //! * **Losses** are the interface's and the kernel's; [`Port::lost`] is what they say of them. A [`LossPort`](crate::LossPort) looks at it now and then.
 //!
-//! Who uses it, as signatures (polling and the gateway are still to come):
+//! Its users, as signatures (polling and the gateway are still to come):
 //!
 //! ```text
 //! AF_XDP, tap     impl Port for XdpPort { .. }                      // descriptor() is watched by epoll or the ring, as a socket's is
@@ -49,7 +49,7 @@ pub struct PortId {
     pub generation: u32,
 }
 
-/// What a port is.
+/// The facts of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortFacts {
     /// Its interface.
@@ -86,7 +86,7 @@ impl PortKind {
     /// All of them, in the order of their numbers in the counter page, from 1.
     pub const ALL: [Self; 5] = [Self::Simulated, Self::Tap, Self::Packet, Self::XdpCopied, Self::XdpZeroCopy];
 
-    /// What it is, in words.
+    /// Its name, in words.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Simulated => "a simulated wire",
@@ -122,7 +122,7 @@ impl PortState {
     /// All of them, in the order of their numbers in the counter page, from 1.
     pub const ALL: [Self; 6] = [Self::Up, Self::Down, Self::Gone, Self::NoCarrier, Self::Detached, Self::Unserved];
 
-    /// What it is, in a word.
+    /// Its name, in a word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -134,7 +134,7 @@ impl PortState {
         }
     }
 
-    /// What it means and what to do, in words.
+    /// Its meaning and the remedy, in words.
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::Up => "packets come and go",
@@ -149,7 +149,7 @@ impl PortState {
     }
 }
 
-/// What became of frames that were to be sent.
+/// The fate of frames that were to be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Frames that the interface has taken.
@@ -167,7 +167,7 @@ pub struct Worked {
     pub sent: u64,
 }
 
-/// What a port has lost since it was opened, and nobody else counts.
+/// The losses of a port since it was opened that nobody else counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Packets that came when there was no frame to receive them into.
@@ -182,18 +182,18 @@ pub struct Lost {
 
 /// One queue of one interface. It belongs to one lane and is used on that lane's thread only; no call waits.
 pub trait Port: fmt::Debug {
-    /// What it is.
+    /// The facts of this port.
     fn facts(&self) -> PortFacts;
 
     /// The region that it receives into.
     fn memory(&self) -> &FrameMemory;
 
-    /// What the driver waits for to become readable, or writable while it could not send all; none in a simulation.
+    /// The descriptor that the driver waits for to become readable, or writable while it could not send all; none in a simulation.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// What becomes readable when something other than frames is new, such as that the interface went down; none if that is seen at
+    /// A descriptor that becomes readable when something other than frames is new, such as that the interface went down; none if that is seen at
     /// [`Port::descriptor`].
     fn news(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -202,7 +202,7 @@ pub trait Port: fmt::Debug {
     /// Takes in what is new, for the next call of [`Port::receive`] or [`Port::send`] to tell; [`Port::news`] is not readable then.
     fn take_news(&mut self) {}
 
-    /// What the interface is, as far as it was taken in. What else is told by an error is told here, too.
+    /// The interface's state, as far as it was taken in. News that an error tells is told here, too.
     fn state(&self) -> PortState {
         PortState::Up
     }
@@ -237,7 +237,7 @@ pub trait Port: fmt::Debug {
         Worked::default()
     }
 
-    /// What was lost; no number is ever less than it was. It may cost a system call, so it is asked for rarely.
+    /// The losses; no number is ever less than it was. It may cost a system call, so it is asked for rarely.
     fn lost(&mut self) -> Lost {
         Lost::default()
     }

@@ -1,8 +1,8 @@
 //! The ports of a driver and what is under way on them: the part of [`FrameOp`] that is the same for every driver.
 //!
 //! A driver keeps a [`PortTable`], begins in it what it is asked, and attends to a port whenever there is a reason: something was asked, its
-//! descriptor became readable or writable, its time has come, or it [has more](Port::has_more). What ends comes out as [`PortEnd`]s, which
-//! carry whatever the driver knows an operation by. A closed port is taken out last, for the driver to end watching before it drops it.
+//! descriptor became readable or writable, its time has come, or it [has more](Port::has_more). Each end comes out as a [`PortEnd`], which
+//! carries whatever the driver knows an operation by. A closed port is taken out last, for the driver to end watching before it drops it.
 
 use crate::error::{Fault, Reason};
 use crate::frame::Frame;
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 /// How an operation ended.
 #[derive(Debug)]
 pub struct PortEnd<T> {
-    /// What the driver knows the operation by.
+    /// The operation as the driver knows it.
     pub asked: T,
     /// Its port; none if it made the port.
     pub port: Option<PortId>,
@@ -30,10 +30,10 @@ impl<T> PortEnd<T> {
     }
 }
 
-/// What a port is asked for where something waits.
+/// The directions for which a port is asked where something waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attention {
-    /// What has arrived.
+    /// Frames that have arrived.
     pub receive: bool,
     /// Room for what is to leave.
     pub send: bool,
@@ -264,7 +264,7 @@ impl<T: Copy> Open<T> {
         ended.push(PortEnd::of(self.id, asked, FrameOutcome::Arrived { frames, fault }));
     }
 
-    /// What has arrived is still delivered.
+    /// Frames that have arrived are still delivered.
     fn stop_receive(&mut self, now: u64, ended: &mut Vec<PortEnd<T>>) {
         self.attempt_receive(now, ended);
         self.cancel_receive(ended);

@@ -1,15 +1,15 @@
-//! What an operator is told: a line, how grave it is, and what it is of, each as a type. Nobody has to read the words to know.
+//! News for an operator: a line, how grave it is, and what it is of, each as a type. Nobody has to read the words to know.
 
 use std::fmt::{self, Display};
 
 /// How grave it is what a line tells: the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// What broke: a panic, a lane that ended by one.
+    /// A break: a panic, a lane that ended by one.
     Error,
-    /// What somebody should look at: what the program does without, and what it refused.
+    /// A thing that somebody should look at: what the program does without, and what it refused.
     Warn,
-    /// What happened in order.
+    /// An event that is in order.
     Info,
 }
 
@@ -68,7 +68,7 @@ pub struct Record {
     speaker: Speaker,
 }
 
-/// Who is named at a line's beginning.
+/// The subject at a line's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speaker {
     /// Nobody, or whom the words themselves name.

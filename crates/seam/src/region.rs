@@ -48,7 +48,7 @@ impl Region {
         Allocated::new(bytes, alignment).map(|memory| Self::of(Box::new(memory)))
     }
 
-    /// What somebody has made.
+    /// A region of memory that somebody has made.
     pub(crate) fn of(memory: Box<dyn RegionMemory>) -> Self {
         let (base, bytes) = (memory.base(), memory.bytes());
         assert!(bytes > 0, "a region has bytes");
@@ -87,7 +87,7 @@ impl Region {
 struct Allocated {
     base: NonNull<u8>,
     bytes: usize,
-    /// What it lies in, as it was allocated.
+    /// The memory that it lies in, as it was allocated.
     allocation: NonNull<u8>,
     layout: Layout,
 }

@@ -9,7 +9,7 @@
 const RESERVE_DIVISOR: u32 = 4;
 /// Peers that the reserve is enough for at the same time, where each may hold [`SMALL_MIN`] of it.
 const RESERVE_PEERS: u32 = 128;
-/// What a peer may hold at least. Of a bound below 4,096 the reserve is enough for fewer peers therefore.
+/// The least that a peer may hold. Of a bound below 4,096 the reserve is enough for fewer peers therefore.
 const SMALL_MIN: u32 = 8;
 /// Nearly all are gone when less than this part is left.
 const NEARLY_GONE_DIVISOR: u32 = 64;

@@ -70,7 +70,7 @@ impl From<Key> for File {
 
 const NONE: u32 = u32::MAX;
 
-/// What [`Slab::roomy`] begins with.
+/// The memory with which [`Slab::roomy`] begins.
 pub(crate) const ROOMY_BYTES: usize = 256 << 10;
 
 enum Content<T> {

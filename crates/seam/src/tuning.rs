@@ -1,7 +1,7 @@
-//! What a driver may take at once, and what runs beside its lane.
+//! The most that a driver may take at once, and what runs beside its lane.
 
-/// What a driver may take at once, and what runs beside its lane. The defaults are what measured best; change one where a measurement of
-/// your own says so. What is out of range is refused when a driver is made.
+/// The most that a driver may take at once, and what runs beside its lane. The defaults are what measured best; change one where a measurement of
+/// your own says so. A value out of range is refused when a driver is made.
 ///
 /// ```
 /// # mod corelane { pub mod lanes { pub use corelane_seam::Tuning as DriverSettings; } }

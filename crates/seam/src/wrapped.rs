@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-/// What has passed a [`CountedPort`].
+/// The counts of a [`CountedPort`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounts {
     /// Frames received.
@@ -171,7 +171,7 @@ impl<P: Port, R: FnMut() -> u64> FaultyPort<P, R> {
         }
     }
 
-    /// What was delayed until now.
+    /// Takes the frames that were delayed until now.
     fn take_due(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) {
         let (first, mut index) = (into.len(), 0);
         while index < self.delayed.len() && into.len() - first < at_most {

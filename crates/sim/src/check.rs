@@ -2,7 +2,7 @@
 //! cross the contract, so a bug of the driver's inside shows here.
 
 use crate::kind::Kind;
-use corelane_seam::{Completion, Fault, Handle, Op, Outcome, Socket, mix};
+use corelane_seam::{Completion, Fault, FileSends, Handle, Op, Outcome, Socket, mix};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -368,7 +368,7 @@ impl Ledger {
         self.pushed += 1;
         if let Some((kind, socket)) = Kind::of(op) {
             if let Some(socket) = socket
-                && !self.take(lane, socket, kind)
+                && !self.take(lane, socket, direction_bit(kind, handle))
             {
                 self.blame(Violation::SecondOperation { lane, handle, operation: kind.name() });
             }
@@ -380,11 +380,10 @@ impl Ledger {
         self.pushed
     }
 
-    /// Counts an operation of this kind on a socket; returns whether its direction was free.
-    fn take(&mut self, lane: usize, socket: Socket, kind: Kind) -> bool {
+    /// Counts an operation on a socket; returns whether its direction, which has this bit, was free.
+    fn take(&mut self, lane: usize, socket: Socket, bit: u8) -> bool {
         let on_socket = self.sockets.entry((lane, socket)).or_default();
         on_socket.left += 1;
-        let bit = kind.direction().map_or(0, |direction| 1 << direction);
         let was_free = on_socket.busy & bit == 0;
         on_socket.busy |= bit;
         was_free
@@ -436,7 +435,7 @@ impl Ledger {
     fn end(&mut self, number: u64, completion: &Completion) {
         // reason: whoever ends an operation has just looked at it.
         let ended = self.underway.0.remove(&number).expect("an operation that ends was under way");
-        let (mut others, bit) = (0, ended.kind.direction().map_or(0, |direction| 1 << direction));
+        let (mut others, bit) = (0, direction_bit(ended.kind, ended.handle));
         self.change(ended.lane, ended.socket, |on_socket| {
             on_socket.busy &= !bit;
             on_socket.left -= u32::from(completion.released);
@@ -494,7 +493,8 @@ impl Ledger {
     /// The operations of a lane that is gone, and had so many descriptors open, end with it. That is a breach unless there were none, or
     /// the lane could not help it.
     pub(crate) fn abandon(&mut self, lane: usize, open: usize, is_excused: bool) {
-        let left = self.underway.first(|underway| underway.lane == lane);
+        // Nobody waits for the close of a file behind a send that was broken off.
+        let left = self.underway.first(|underway| underway.lane == lane && !is_step(underway.handle));
         if let Some(&Underway { handle, kind, .. }) = left.filter(|_| !is_excused) {
             self.blame(Violation::NeverEnded { lane, handle, operation: kind.name() });
         }
@@ -506,6 +506,16 @@ impl Ledger {
         self.unreleased.0.retain(|_, underway| underway.lane != lane);
         self.sockets.retain(|&(of, _), _| of != lane);
     }
+}
+
+/// Whether a driver has made the handle, for a step of an operation that sends a file.
+fn is_step(handle: Handle) -> bool {
+    FileSends::<Asked>::is_step(handle)
+}
+
+/// The bit of the direction that an operation takes. The steps of one that sends a file take none beside its own.
+fn direction_bit(kind: Kind, handle: Handle) -> u8 {
+    kind.direction().filter(|_| !is_step(handle)).map_or(0, |direction| 1 << direction)
 }
 
 /// A count of bytes with sums over their values and places: equal tallies mean equal bytes.

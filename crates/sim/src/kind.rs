@@ -12,6 +12,7 @@ pub(crate) enum Kind {
     Receive,
     ReceiveInto,
     Send,
+    SendFile,
     ReceiveDatagrams,
     SendDatagrams,
     Close,
@@ -54,6 +55,7 @@ impl Kind {
             StreamOp::Receive { socket } => (Self::Receive, Some(*socket)),
             StreamOp::ReceiveInto { socket, .. } => (Self::ReceiveInto, Some(*socket)),
             StreamOp::Send { socket, .. } => (Self::Send, Some(*socket)),
+            StreamOp::SendFile { socket, .. } => (Self::SendFile, Some(*socket)),
             StreamOp::Connect { .. } => (Self::Connect, None),
             StreamOp::StopAccept { .. } => return None,
         })
@@ -97,6 +99,7 @@ impl Kind {
             Self::Receive => "receive",
             Self::ReceiveInto => "receive-into",
             Self::Send => "send",
+            Self::SendFile => "send-file",
             Self::ReceiveDatagrams => "receive-datagrams",
             Self::SendDatagrams => "send-datagrams",
             Self::Close => "close",
@@ -123,7 +126,7 @@ impl Kind {
         match self {
             Self::Accept => Some(0),
             Self::Receive | Self::ReceiveInto | Self::ReceiveDatagrams | Self::ReceiveFrames => Some(1),
-            Self::Send | Self::SendDatagrams | Self::SendFrames => Some(2),
+            Self::Send | Self::SendFile | Self::SendDatagrams | Self::SendFrames => Some(2),
             Self::Close => Some(3),
             _ => None,
         }
@@ -160,6 +163,7 @@ impl Kind {
             StreamOutcome::Received(_) | StreamOutcome::EndOfStream => self == Self::Receive,
             StreamOutcome::Filled { .. } => self == Self::ReceiveInto,
             StreamOutcome::Sent { .. } => self == Self::Send,
+            StreamOutcome::FileSent { .. } => self == Self::SendFile,
         }
     }
 
@@ -191,6 +195,7 @@ pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Stream(StreamOutcome::EndOfStream) => "end of stream",
         Outcome::Stream(StreamOutcome::Filled { .. }) | Outcome::File(FileOutcome::Filled { .. }) => "filled",
         Outcome::Stream(StreamOutcome::Sent { .. }) => "sent",
+        Outcome::Stream(StreamOutcome::FileSent { .. }) => "file sent",
         Outcome::Datagram(DatagramOutcome::Bound { .. }) => "bound",
         Outcome::Datagram(DatagramOutcome::Arrived { .. }) => "arrived",
         Outcome::Datagram(DatagramOutcome::Departed { .. }) => "departed",

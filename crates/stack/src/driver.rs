@@ -12,7 +12,6 @@ use crate::sockets::{self, Batches, Sending};
 use crate::view::View;
 use crate::work::Packets;
 use corelane_lane::{Mesh, fenced};
-use corelane_rules::RuleSet;
 use corelane_seam::{
     Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Detached, Driver, DriverCounters, Fault, Handle, Listen,
     Op, Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
@@ -115,11 +114,6 @@ impl<D: Driver> Stack<D> {
     #[must_use]
     pub fn traffic(&self, interface: usize) -> Option<Traffic> {
         self.net.traffic(interface)
-    }
-
-    /// Other rules are in force from now on; counters and states stay with the rules that stay.
-    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
-        self.net.set_rules(rules);
     }
 
     /// What there is, as of now.
@@ -412,6 +406,8 @@ fn run(net: &mut Net, gates: &mut [Gate], beside: &mut Beside, at_most: usize) -
     heard.drain(..).for_each(|heard| round.hear(heard));
     // What waited before comes first.
     handled += round.run(at_most.saturating_sub(handled));
+    let has_frames = gates.iter().filter(|gate| gate.has_frames());
+    has_frames.for_each(|gate| round.look_ahead(gate.incoming().take(at_most.saturating_sub(handled))));
     // Of each port one frame after the other: one that is flooded leaves the others their part.
     while handled < at_most && gates.iter().any(Gate::has_frames) {
         for (port, gate) in gates.iter_mut().enumerate() {

@@ -203,6 +203,11 @@ impl Gate {
         self.brought
     }
 
+    /// Frames that came and were not handled.
+    pub fn incoming(&self) -> impl Iterator<Item = &Frame> {
+        self.incoming.iter()
+    }
+
     /// The next frame that came and was not handled; and whether it is the last of its batch.
     pub fn next_frame(&mut self) -> Option<(Frame, bool)> {
         let frame = self.incoming.pop_front()?;

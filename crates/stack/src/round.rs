@@ -59,6 +59,13 @@ impl<'a> Round<'a> {
         Self { out, sockets, ports, fragments, tunnels, forwarding, translation, relay, placing, channels, spare, is_own_word }
     }
 
+    /// Frames that have come and are handled next: what all of them need of the translation's memory is fetched at once.
+    pub fn look_ahead<'f>(&self, frames: impl Iterator<Item = &'f Frame>) {
+        if let Some(translation) = &self.translation {
+            translation.look_ahead(frames);
+        }
+    }
+
     /// A frame of a port's: a packet, or the next part of one. Its tags say at which interface, once they are looked at; until then it is at that without tags.
     pub fn frame(&mut self, port: usize, frame: Frame) {
         let interface = self.out.trunks[port].interfaces()[0];

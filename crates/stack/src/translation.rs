@@ -5,7 +5,9 @@ use crate::routes::Routes;
 use crate::settings::{Error, NatSettings, Settings};
 use corelane_nat::{Counts, Nat, Verdict};
 use corelane_rss::FlowId;
-use corelane_wire::packet::{IpProtocol, ipv4};
+use corelane_seam::Frame;
+use corelane_wire::packet::vlan::Tag;
+use corelane_wire::packet::{IpProtocol, Link, ethernet, ipv4};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Where a header of IPv4 has what differs from translation to translation, and what an error begins with.
@@ -89,6 +91,11 @@ impl Translation {
         ip.source.is_ipv4() && (self.is_external(ip.destination) || leaves_by().is_some_and(|by| self.is_outside(by)))
     }
 
+    /// Has what frames that have come need of memory in the cache, before the first of them is handled.
+    pub fn look_ahead<'f>(&self, frames: impl Iterator<Item = &'f Frame>) {
+        self.nat.look_ahead(frames.filter_map(|frame| packet_of(frame)));
+    }
+
     /// Translates a packet that has come and is for an external address; `from_inside` says that an inside interface has brought it, and not another lane.
     pub fn come(
         &mut self,
@@ -140,6 +147,12 @@ impl Translation {
     }
 }
 
+/// What a frame carries behind its header and tags; none where these are not whole.
+fn packet_of(frame: &[u8]) -> Option<&[u8]> {
+    let link = Link::of_frame(frame).ok()?;
+    frame.get(ethernet::Header::BYTES + link.tags * Tag::BYTES..)
+}
+
 /// Bytes of a packet behind its first frame.
 fn missing(packet: &Packet) -> usize {
     packet.rest.iter().map(|frame| frame.len()).sum()
@@ -166,5 +179,22 @@ fn words_of(secret: u128) -> impl FnMut() -> u64 {
         let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ mixed >> 31
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_stands_behind_the_tags_of_its_frame() {
+        let (addresses, packet) = ([2; 12], [0x45, 0, 0, 20]);
+        let tag = |kind: [u8; 2], number: u8| [kind[0], kind[1], 0, number];
+        let (one, two) = (tag([0x81, 0], 7), tag([0x88, 0xa8], 9));
+        for tags in [vec![], vec![one], vec![two, one]] {
+            let frame = [&addresses[..], tags.as_flattened(), &[8, 0], &packet].concat();
+            assert_eq!(packet_of(&frame), Some(&packet[..]), "{} tags", tags.len());
+            assert_eq!(packet_of(&frame[..frame.len() - 5]), None, "{} tags, and half a type", tags.len());
+        }
     }
 }

@@ -16,6 +16,7 @@ mod plan;
 mod server;
 mod steered;
 mod topology;
+#[cfg(feature = "verify")]
 pub mod verify;
 mod warning;
 

@@ -147,7 +147,7 @@ impl Limits {
         Ok(())
     }
 
-    /// What can change while lanes serve: how long things may take. A connection that waits already has its new limit when it does something, or at
+    /// The limits that can change while lanes serve: how long things may take. A connection that waits already has its new limit when it does something, or at
     /// the end of its old one.
     pub const LIVE: [&str; 8] = [
         "idle_limit",

@@ -24,7 +24,7 @@ impl TransportAddress {
     }
 }
 
-/// Who else may have a listening or bound port.
+/// The others that may have a listening or bound port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharing {
     /// Other sockets may have the same port: needed with more lanes than one, or to join another process.

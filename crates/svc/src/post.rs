@@ -11,13 +11,14 @@ use crate::post::room::Door;
 use crate::words::names::ConnectionId;
 use crate::words::talk::{Asking, Lost, Origin, Talk};
 use corelane_lane::{Bursts, Channels, Ear, Fenced, Kit, Mesh, Silence, Unheard};
+use corelane_seam::ordered::OrderedSet;
 use corelane_seam::slab::Slab;
 use corelane_watch::LaneCounter;
 use std::any::Any;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// What leads from a service on one lane to the others, and to it from outside.
+/// The ends that lead from a service on one lane to the others, and to it from outside.
 pub(crate) struct Ends<T: Talk> {
     pub(crate) mesh: Mesh<Letter<T>>,
     pub(crate) ear: Ear<Outer<T>>,
@@ -34,7 +35,7 @@ impl<T: Talk> Drop for Ends<T> {
     }
 }
 
-/// What travels between lanes.
+/// A letter between lanes.
 pub(crate) enum Letter<T: Talk> {
     Message(T::Message),
     Question(Asking, T::Question),
@@ -43,14 +44,14 @@ pub(crate) enum Letter<T: Talk> {
     Lost(Asking, Lost),
 }
 
-/// What is here and was not told to the service yet.
+/// A letter that is here and was not told to the service yet.
 enum Arrived<T: Talk> {
     Letter(usize, Letter<T>),
     Outside(Outer<T>),
     Room(usize),
 }
 
-/// What the service is told next.
+/// The next news for the service.
 pub(crate) enum Told<T: Talk> {
     Message(Origin, T::Message),
     Question(Origin, T::Question, Call<T>),
@@ -68,7 +69,7 @@ pub(crate) struct Post<T: Talk> {
     own_max: usize,
     /// Replies for which their channel had no room, in order.
     unsent: VecDeque<(usize, Letter<T>)>,
-    /// What connections of this lane are to be told, in the order of the lane's notices.
+    /// News for connections of this lane, in the order of the lane's notices.
     notices: VecDeque<T::Notice>,
     /// The questions that wait, each with the lane that was asked.
     asks: Slab<usize>,
@@ -77,7 +78,7 @@ pub(crate) struct Post<T: Talk> {
     asks_refused: Vec<usize>,
     own_refused: bool,
     /// Connections whose services were refused something, and wait for room.
-    waiting: BTreeSet<ConnectionId>,
+    waiting: OrderedSet<ConnectionId>,
     /// Counts the drops of what the service, or another, has said that panicked here.
     bursts: Bursts,
     /// The service is ending: nothing is said any more.
@@ -102,7 +103,7 @@ impl<T: Talk> Post<T> {
             duties: Rc::default(),
             asks_refused: Vec::new(),
             own_refused: false,
-            waiting: BTreeSet::new(),
+            waiting: OrderedSet::default(),
             is_over: false,
         }
     }
@@ -176,11 +177,11 @@ impl<T: Talk> Post<T> {
 
     /// The connection's service was refused something: it is called again when there is room.
     pub(crate) fn await_room(&mut self, connection: ConnectionId) {
-        self.waiting.insert(connection);
+        self.waiting.insert(connection, ());
     }
 
     /// Those who wait for room.
-    pub(crate) fn take_waiting(&mut self) -> BTreeSet<ConnectionId> {
+    pub(crate) fn take_waiting(&mut self) -> OrderedSet<ConnectionId> {
         std::mem::take(&mut self.waiting)
     }
 
@@ -279,7 +280,7 @@ impl<T: Talk> Post<T> {
         self.arrived.len()
     }
 
-    /// What the service is told next on lane `here`; a question that it asked is over with its outcome.
+    /// The next news for the service on lane `here`; a question that it asked is over with its outcome.
     pub(crate) fn next(&mut self, here: usize) -> Option<Told<T>> {
         loop {
             return Some(match self.arrived.pop_front()? {
@@ -334,12 +335,12 @@ impl<T: Talk> Post<T> {
         waits
     }
 
-    /// What a connection is to be told: together with a notice of the lane's, and taken with it.
+    /// Adds news for a connection: together with a notice of the lane's, and taken with it.
     pub(crate) fn push_notice(&mut self, notice: T::Notice) {
         self.notices.push_back(notice);
     }
 
-    /// What the connection that is told next is told.
+    /// The news for the connection that is told next.
     pub(crate) fn take_notice(&mut self) -> T::Notice {
         // reason: the lane's notices and these are queued together and taken together.
         self.notices.pop_front().expect("each notice has its words")
@@ -360,7 +361,7 @@ pub(crate) trait Mail {
     fn has_work(&self) -> bool;
     /// Whether nothing is under way, owed or waited for.
     fn is_quiet(&self) -> bool;
-    /// From now on nothing comes from outside and nothing is said, and open questions have no answer. What is here now is the last.
+    /// From now on nothing comes from outside and nothing is said, and open questions have no answer. The letters here now are the last.
     fn close(&mut self);
     fn channels(&mut self) -> Option<&mut dyn Channels>;
     /// Everything that users gave and nobody has heard, what waits in the channels from other lanes included.

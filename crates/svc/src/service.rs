@@ -1,4 +1,4 @@
-//! What a user of Corelane writes: services.
+//! Services: the code that a user of Corelane writes.
 //!
 //! The two traits repeat the calls that they share: a trait below both would be a second `impl` in every service, with its `type Talk`, for what
 //! most leave as it is.
@@ -24,10 +24,10 @@ use std::any::Any;
 ///
 /// A panic in any of these calls ends the connection that it was for (`Aborted`, counted); the lane lives on.
 pub trait StreamService: Sized + 'static {
-    /// What the service keeps for each connection.
+    /// The state that the service keeps for each connection.
     type Session: 'static;
 
-    /// What the service says to itself on its lanes, to its connections, and to those who ask it from outside.
+    /// The types in which the service talks to itself on its lanes, to its connections, and to those who ask it from outside.
     /// [`Silent`](crate::Silent) for most.
     type Talk: Talk;
 
@@ -98,7 +98,7 @@ pub trait StreamService: Sized + 'static {
         Next::Abort
     }
 
-    /// What the peer has begun to send did not come in time (`read_limit`), or too slowly (`receive_rate_min`): the connection ends after this call, whatever
+    /// A message that the peer has begun did not come in time (`read_limit`), or too slowly (`receive_rate_min`): the connection ends after this call, whatever
     /// it returns. The place to tell the peer so, and to return [`Next::Close`], so that it hears that. By default the connection is broken off.
     fn overdue(
         &mut self,
@@ -122,7 +122,7 @@ pub trait StreamService: Sized + 'static {
     fn closed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: Self::Session, _ending: Ending) {}
 
     /// The connection is idle, and is to go to another lane: its session becomes plain data there and back again ([`StreamService::unpack`]). Nothing that belongs to this lane may be in it: no
-    /// lease, file, ticket or timer. What the service keeps elsewhere under the connection's name ([`Cx::id`]) goes with it or is given up here, because the name is void from then on.
+    /// lease, file, ticket or timer. State that the service keeps elsewhere under the connection's name ([`Cx::id`]) goes with it or is given up here, because the name is void from then on.
     /// A session that is `Send` and names nothing of its lane goes as it is:
     ///
     /// ```

@@ -11,7 +11,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// How often before the client gives up: far more than faults can cost.
 const TIMES_MAX: u32 = 1_000;
 
-/// What a client over datagrams asks, one question after the other; each again every 20 ms at the latest, until its answer has come. Any other datagram is a
+/// The questions of a client over datagrams, one after the other; each is asked again every 20 ms at the latest, until its answer has come. Any other datagram is a
 /// failure, except one that was due before: networks repeat datagrams.
 #[derive(Clone, Default)]
 pub struct Questions(VecDeque<(Vec<u8>, Vec<u8>)>);
@@ -50,7 +50,7 @@ impl Asker {
         self.questions.is_empty()
     }
 
-    /// What it waits for.
+    /// Its wait, in words.
     pub(crate) fn wait(&self) -> String {
         let answer = self.questions.front().map_or(String::new(), |(_, answer)| shown(answer, 0));
         format!("waits to hear {answer}")

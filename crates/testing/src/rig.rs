@@ -87,9 +87,9 @@ pub struct Rig {
     pub exchange: Exchange,
     /// Speaks to the services of each lane.
     pub tell: Tell<Steer>,
-    /// What they count.
+    /// Their counters.
     pub page: Page,
-    /// What the lanes told their operator.
+    /// The lines that the lanes told their operator.
     pub reports: Rc<RefCell<Vec<Record>>>,
     /// Nobody reads what they tell: lines are dropped.
     pub operator_is_gone: Rc<Cell<bool>>,
@@ -106,7 +106,7 @@ pub struct Rig {
     alone: (usize, Instant),
 }
 
-/// What a step of the world was.
+/// The kind of a step of the world.
 #[derive(PartialEq)]
 enum Step {
     Rest,
@@ -272,7 +272,7 @@ impl Rig {
         self.lanes.iter().flatten().map(|lane| lane.work::<Services>().map_or(0, Services::look_ups)).sum()
     }
 
-    /// What the page shows now.
+    /// The figures of the page now.
     pub fn snapshot(&self) -> Snapshot {
         sure("the page", Reader::of(&self.page)).snapshot(0)
     }
@@ -404,13 +404,13 @@ impl Rig {
         self.pass(time, &mut Nobody);
     }
 
-    /// What the service answers to `text` within some milliseconds.
+    /// The service's answer to `text` within some milliseconds.
     pub fn ask(&mut self, peer: &Peer, text: &str) -> String {
         assert_eq!(peer.send(text.as_bytes()), text.len(), "room to ask {text:?}");
         self.hear(peer)
     }
 
-    /// What has come for `peer` some milliseconds from now.
+    /// The text that has come for `peer` some milliseconds from now.
     pub fn hear(&mut self, peer: &Peer) -> String {
         self.wait(5 * MS);
         String::from_utf8_lossy(&peer.read(usize::MAX)).into_owned()

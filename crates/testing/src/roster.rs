@@ -1,4 +1,4 @@
-//! What the lanes of a rig are to be, and what each of them runs.
+//! The lanes of a rig as they are to be, and what each of them runs.
 
 use crate::family::Family;
 use corelane_lane::LaneSettings;
@@ -15,9 +15,9 @@ use std::fmt::Display;
 pub struct RigPlan {
     /// How many.
     pub lanes: usize,
-    /// What each is set to, its memory among it.
+    /// The settings of each, its memory among them.
     pub settings: LaneSettings,
-    /// What its driver is set to.
+    /// The settings of its driver.
     pub tuning: Tuning,
     /// How much of each lane's memory others may have, and for how long.
     pub parcels: AbroadLimits,
@@ -176,7 +176,7 @@ impl Roster {
         });
     }
 
-    /// What is set on all services of the lane before there are any: for the service layer's own tests.
+    /// A call on all services of the lane before there are any: for the service layer's own tests.
     #[doc(hidden)]
     pub fn tune(&mut self, tune: impl FnOnce(&mut Services) + 'static) {
         self.tune.push(Box::new(tune));
@@ -205,7 +205,7 @@ impl Roster {
     }
 }
 
-/// What a test cannot do without.
+/// A value that a test cannot do without.
 pub(crate) fn sure<T, E: Display>(what: &str, result: Result<T, E>) -> T {
     result.unwrap_or_else(|error| panic!("{what}: {error}"))
 }

@@ -20,7 +20,7 @@ type PutsService = Box<dyn Fn(&mut Roster, Family)>;
 /// Looks at the lanes when all is over.
 type Check = Box<dyn FnOnce(&Rig) -> Result<(), String>>;
 
-/// What one run is to be: which services the lanes serve, and what clients do. It is set up anew for each seed.
+/// One run as it is to be: which services the lanes serve, and what clients do. It is set up anew for each seed.
 ///
 /// Unless something else is said there are two lanes with 4 MiB each, and services have no limits in time.
 pub struct Scene {
@@ -193,13 +193,13 @@ impl Scene {
 /// A run that was played.
 pub(crate) struct Played {
     pub(crate) rig: Rig,
-    /// What was wrong, if something was.
+    /// The fault, if there was one.
     pub(crate) wrong: Option<String>,
     /// The client that saw it.
     pub(crate) client: Option<usize>,
 }
 
-/// Who has a part in a run, and what they found wrong.
+/// All that have a part in a run, and what they found wrong.
 struct Cast {
     speakers: Vec<(usize, Speaker)>,
     askers: Vec<(usize, Asker)>,
@@ -307,7 +307,7 @@ fn end(rig: &mut Rig, cast: &mut Cast, checks: Vec<Check>) -> Result<(), String>
     checks.into_iter().try_for_each(|check| check(rig))
 }
 
-/// What no service may have counted.
+/// Fails for counts that no service may have.
 fn counters(rig: &Rig) -> Result<(), String> {
     use ServiceCounter as C;
     for (number, service) in rig.snapshot().services.iter().enumerate() {

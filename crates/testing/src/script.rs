@@ -18,7 +18,7 @@ enum Deed {
     Reset,
 }
 
-/// What a client over a connection does, in order. It speaks in pieces, some time apart, as the seed has it; whatever it hears must be what was
+/// The steps of a client over a connection, in order. It speaks in pieces, some time apart, as the seed has it; whatever it hears must be what was
 /// due, byte for byte. When it has done everything it finishes, and waits for the service to end the connection.
 #[derive(Clone, Default)]
 pub struct Script {
@@ -88,7 +88,7 @@ pub(crate) struct Speaker {
     random: Random,
 }
 
-/// Who but the service may have ended a connection.
+/// The others than the service that may have ended a connection.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Excuse {
     None,
@@ -115,7 +115,7 @@ impl Speaker {
         self.is_over
     }
 
-    /// What it waits for.
+    /// Its wait, in words.
     pub(crate) fn wait(&self) -> String {
         match self.deeds.front() {
             _ if self.peer.status() == Status::Opening => "waits to be accepted".to_owned(),

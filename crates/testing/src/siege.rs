@@ -93,7 +93,7 @@ impl Siege {
 /// A connection that says something as soon as it is open.
 struct Said {
     peer: Peer,
-    /// What is left of that.
+    /// The rest of that.
     first: Vec<u8>,
 }
 

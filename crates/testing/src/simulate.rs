@@ -8,7 +8,7 @@ use std::fmt;
 /// The events that are shown of a run that fails: the last ones before it did.
 const EVENTS: usize = 12;
 
-/// What many runs have seen.
+/// The sum of many runs.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Summary {
@@ -34,7 +34,7 @@ impl fmt::Display for Summary {
 pub struct Failure {
     /// The seed that shows it again.
     pub seed: u64,
-    /// What was wrong.
+    /// The fault.
     pub wrong: String,
     /// The faults without which it does not fail, with their chances in 1,000; those that it can do without are left out.
     pub faults: Vec<(FaultKind, u16)>,
@@ -42,9 +42,9 @@ pub struct Failure {
     pub alone: Option<usize>,
     /// Turns of lanes before it failed.
     pub turns: u64,
-    /// What the clock of the world showed.
+    /// The time by the clock of the world.
     pub time: Instant,
-    /// What lanes told their operator, and the last events before it failed.
+    /// The lines that lanes told their operator, and the last events before it failed.
     pub story: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ pub fn simulate(count: u64, faults: impl Fn(u64) -> Faults, mut set: impl FnMut(
     failure.map_or(Ok(summary), Err)
 }
 
-/// What one run is played with.
+/// The arguments with which one run is played.
 #[derive(Clone, Copy)]
 struct Run {
     seed: u64,

@@ -12,7 +12,7 @@ pub struct Talker {
     pub to_send: Vec<u8>,
     /// How much of that the way has taken.
     pub sent: usize,
-    /// What it has heard.
+    /// The bytes that it has heard.
     pub got: Vec<u8>,
     /// How the connection ended, once it has.
     pub end: Option<Status>,

@@ -29,7 +29,7 @@ pub enum Trust {
     System,
     /// Those whose certificates an authority of this file (PEM) has signed, or stand in the file themselves.
     Authorities(PathBuf),
-    /// Everybody, whatever its certificate says: **for measuring only**. Who stands in between reads and changes all, and nobody notices.
+    /// Everybody, whatever its certificate says: **for measuring only**. A host in between reads and changes all, and nobody notices.
     Anybody,
 }
 
@@ -82,7 +82,7 @@ impl Client {
         self
     }
 
-    /// What it shows a server that asks for a certificate.
+    /// The certificate that it shows a server that asks for one.
     pub fn certificate(mut self, pem: Pem) -> Self {
         self.certificate = Some(pem);
         self
@@ -160,7 +160,7 @@ fn of_this_system() -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// What all lanes of a program share.
+/// The part that all lanes of a program share.
 struct SharedClient {
     name: Option<ServerName<'static>>,
     verifier: Arc<dyn ServerCertVerifier>,
@@ -176,7 +176,7 @@ impl SharedClient {
         let builder = ClientConfig::builder_with_details(self.provider.clone(), clock.clone());
         let builder = builder.with_safe_default_protocol_versions();
         let builder = builder.map_err(|error| Error::Provider { what: format!("speaks no version of TLS: {error}") })?;
-        // What is dangerous has a name of its own, in `Trust`.
+        // A dangerous choice has a name of its own, in `Trust`.
         let builder = builder.dangerous().with_custom_certificate_verifier(self.verifier.clone());
         let mut config = match &self.certificate {
             Some(key) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key.clone()))),
@@ -219,7 +219,7 @@ impl Caller {
         lanes.transform(move |_lane| self.lane())
     }
 
-    /// What makes the transforms of one lane: for connections that it opens, and none for others. A service that asks for several names has a caller for each, and a
+    /// The function that makes the transforms of one lane: for connections that it opens, and none for others. A service that asks for several names has a caller for each, and a
     /// function that chooses one by the [`Peer`]'s address.
     pub fn lane(&self) -> impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + use<> {
         let program = self.0.clone();
@@ -244,7 +244,7 @@ fn call(config: &Arc<ClientConfig>, name: ServerName<'static>) -> Result<Tls, Tr
     Ok(Tls::new(Connection::Client(connection)).asks_for(asks_for))
 }
 
-/// What stands before a connection that must not go on in plain.
+/// Stands before a connection that must not go on in plain.
 struct Refuses(TransformError);
 
 impl Transform for Refuses {

@@ -63,7 +63,7 @@ const CLIENTS: Text =
         .reading();
 const STRANGERS: Flag = Flag::new("strangers", "with clients=FILE, let in clients that show no certificate, too");
 
-/// What a scheme behind TLS can be told.
+/// The options of a scheme behind TLS.
 pub const OPTIONS: &[Choice] = &[Choice::Text(CERTIFICATE), Choice::Text(KEY), Choice::Text(CLIENTS), Choice::Flag(STRANGERS)];
 
 /// The same scheme behind TLS, with its [options](OPTIONS) in place of those that the scheme had; served only where it is named, for it needs files.

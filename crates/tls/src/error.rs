@@ -1,4 +1,4 @@
-//! What keeps a server, or a client, from speaking TLS.
+//! Reasons that keep a server, or a client, from speaking TLS.
 
 use rustls::pki_types::pem;
 use std::fmt;
@@ -14,7 +14,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and the remedy.
+        /// Its fault, and the remedy.
         why: String,
     },
     /// A certificate and a key are no pair.
@@ -31,11 +31,11 @@ pub enum Error {
         /// Why, and the remedy.
         why: String,
     },
-    /// What was given as a server's name is none.
+    /// The text given as a server's name is none.
     Name {
-        /// What was given.
+        /// The text that was given.
         name: String,
-        /// What is wrong with it.
+        /// Its fault.
         why: String,
     },
     /// The provider of cryptography lacks something.

@@ -1,4 +1,4 @@
-//! Who a server is: certificates with their keys, and which of them it shows whom.
+//! The identity of a server: certificates with their keys, and which of them it shows whom.
 
 use crate::{Error, keys};
 use corelane::admin::machine::wall_clock;
@@ -72,7 +72,7 @@ pub(crate) struct Identities {
     all: Vec<Arc<CertifiedKey>>,
     /// Names in small letters, `*.` before those that stand for one more label; those of one name in their order.
     names: BTreeMap<String, Vec<usize>>,
-    /// What who serves should know.
+    /// Remarks for whoever serves.
     pub(crate) notes: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ impl Identities {
         self.all.iter().map(|one| &one.cert[..])
     }
 
-    /// Who is shown to who asks for `name`: of those with that name, then of those for all names beside it (RFC 6125 section 6.4.3), the first whose
+    /// The identity shown to who asks for `name`: of those with that name, then of those for all names beside it (RFC 6125 section 6.4.3), the first whose
     /// signatures are verified there; where none is, or nobody has the name, the first such of all. Where there is none at all, the first that the name has.
     fn of(&self, name: Option<&str>, verified: &[SignatureScheme]) -> &Arc<CertifiedKey> {
         let (exact, beside) = match name.map(str::to_ascii_lowercase) {
@@ -138,7 +138,7 @@ impl ResolvesServerCert for Identities {
     }
 }
 
-/// What is to be said of a certificate's time, if it is not now. A path to the end of its own chain is looked for, because that looks at the time first.
+/// A remark on a certificate's time, if it is not now. A path to the end of its own chain is looked for, because that looks at the time first.
 fn out_of_date(
     first: &webpki::EndEntityCert<'_>,
     chain: &[CertificateDer<'static>],

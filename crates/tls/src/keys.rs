@@ -1,11 +1,11 @@
-//! What kind of key a file holds, in words: for those that cannot be signed with.
+//! The kind of key that a file holds, in words: for those that cannot be signed with.
 
 use crate::Error;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem;
 use std::path::Path;
 
-/// What the usual provider signs with.
+/// The kinds of key with which the usual provider signs.
 const SUPPORTED: &str = "ECDSA with P-256 or P-384, RSA of 2048 to 4096 bits, Ed25519";
 
 /// Object identifiers that tell a kind of key, as they stand in its file (RFC 5480, RFC 8017, RFC 8410, RFC 9881), and what each is called. A curve stands
@@ -32,7 +32,7 @@ const KINDS: [(&[u8], &str); 16] = [
 /// Bytes at the beginning of a key in which its kind stands: in PKCS #8 before the key, in SEC1 behind it.
 const HEAD_MAX: usize = 128;
 
-/// What kind of key this is.
+/// The kind of this key.
 pub(crate) fn kind(key: &PrivateKeyDer<'_>) -> &'static str {
     if let PrivateKeyDer::Pkcs1(_) = key {
         return "RSA key";
@@ -56,7 +56,7 @@ pub(crate) fn unsupported(kind: &str, error: &rustls::Error) -> String {
     format!("holds {article} {kind}, which cannot be used here ({why}): make a key and a certificate of {SUPPORTED}")
 }
 
-/// What a file without a private key holds instead, and the remedy.
+/// The error for a file without a private key: what it holds instead, and the remedy.
 pub(crate) fn refused(path: &Path, error: pem::Error) -> Error {
     let text = std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let is_encrypted = text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED");

@@ -1,4 +1,4 @@
-//! What one lane has of a server or a client: a configuration of its own.
+//! The part of a server or a client that one lane has: a configuration of its own.
 
 use crate::clock::Clock;
 use crate::program::SharedServer;

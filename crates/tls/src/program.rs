@@ -46,7 +46,7 @@ impl Clients {
     }
 }
 
-/// What a server was told before its files are read.
+/// A server's settings before its files are read.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) files: Vec<Pem>,
@@ -94,7 +94,7 @@ impl Settings {
     }
 }
 
-/// What was read from the files, and the keys of the sessions that began with it.
+/// The identities read from the files, and the keys of the sessions that began with them.
 #[derive(Clone)]
 pub(crate) struct Material {
     identities: Arc<Identities>,
@@ -104,7 +104,7 @@ pub(crate) struct Material {
     name: String,
 }
 
-/// What all lanes of a program share: read when a lane begins, and when the files have changed.
+/// The part that all lanes of a program share: read when a lane begins, and when the files have changed.
 pub(crate) struct SharedServer {
     pub(crate) settings: Settings,
     generation: AtomicU64,
@@ -146,7 +146,7 @@ impl SharedServer {
         is_own
     }
 
-    /// What is to be said of the certificates.
+    /// Remarks on the certificates.
     pub(crate) fn notes(&self) -> Vec<String> {
         self.held().identities.notes.clone()
     }

@@ -8,7 +8,7 @@ use rustls::{CipherSuite, SupportedCipherSuite};
 pub(crate) fn usual() -> CryptoProvider {
     let has_aes = has_aes();
     let mut provider = ring::default_provider();
-    // What is equal stays in ring's order: TLS 1.3 first, ECDSA before RSA.
+    // Suites that are equal stay in ring's order: TLS 1.3 first, ECDSA before RSA.
     provider
         .cipher_suites
         .sort_by_key(|suite| (suite.version().version != rustls::ProtocolVersion::TLSv1_3, cost(suite, has_aes)));

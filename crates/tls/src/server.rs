@@ -39,7 +39,7 @@ impl Server {
         self
     }
 
-    /// What is answered, in plain, to who speaks no TLS but begins with a letter, as HTTP does: a whole answer (`HTTP/1.1 400 Bad Request`, with `Connection: close`) at that
+    /// The answer, in plain, to who speaks no TLS but begins with a letter, as HTTP does: a whole answer (`HTTP/1.1 400 Bad Request`, with `Connection: close`) at that
     /// time since 1970. The connection then finishes in order, and what else comes is discarded, so that the answer is not lost by a reset. By default an alert of TLS.
     pub fn plain_answer(mut self, answer: PlainAnswer) -> Self {
         self.0.plain_answer = Some(answer);
@@ -91,7 +91,7 @@ impl Served {
         }))
     }
 
-    /// What makes the transforms of one lane.
+    /// The function that makes the transforms of one lane.
     pub fn lane(&self) -> impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + use<> {
         let mut lane = Accepts::new(self.0.clone());
         move |side, _peer| (side == Side::Server).then(|| lane.accept())
@@ -106,7 +106,7 @@ impl Served {
         self.0.reload()
     }
 
-    /// What who serves should know of the certificates: that one has expired, or is not valid yet.
+    /// Remarks on the certificates, for whoever serves: that one has expired, or is not valid yet.
     pub fn notes(&self) -> Vec<String> {
         self.0.notes()
     }

@@ -52,7 +52,7 @@ impl Current {
     }
 }
 
-/// What a ticket seals: since when, how many certificates, where in the session each lies (two bytes its place, two its length), and the session itself, which
+/// The bytes that a ticket seals: since when, how many certificates, where in the session each lies (two bytes its place, two its length), and the session itself, which
 /// holds them. None where it does not hold them: then it could not be looked at again.
 pub(crate) fn written(began: u64, chain: &[CertificateDer<'_>], session: &[u8]) -> Option<Vec<u8>> {
     let count = u8::try_from(chain.len()).ok().filter(|_| chain.len() <= CHAIN_MAX)?;
@@ -68,7 +68,7 @@ pub(crate) fn written(began: u64, chain: &[CertificateDer<'_>], session: &[u8]) 
     Some(plain)
 }
 
-/// What [`written`] wrote.
+/// Reads the bytes of [`written`].
 pub(crate) fn opened(plain: &[u8]) -> Option<(Origin, &[u8])> {
     let (began, rest) = plain.split_first_chunk::<8>()?;
     let (&count, rest) = rest.split_first()?;

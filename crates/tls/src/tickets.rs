@@ -68,7 +68,7 @@ impl Keys {
         self.suite.common.hash_provider.hash(bytes)
     }
 
-    /// What another process of this machine needs to open what this one has sealed, and the other way round: suite, period, secret, and the key before.
+    /// The bytes by which another process of this machine opens what this one has sealed, and the other way round: suite, period, secret, and the key before.
     pub(crate) fn keepsake(&self) -> Vec<u8> {
         let suite = u16::from(self.suite.common.suite).to_be_bytes();
         let before = self.before.as_ref().map_or(&[][..], |before| before);
@@ -139,7 +139,7 @@ const RECORD_HEAD: usize = 5;
 pub(crate) type Ring = Arc<Mutex<Keys>>;
 
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What it holds is whole between any two statements.
+    // Its value is whole between any two statements.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

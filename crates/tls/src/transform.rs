@@ -10,20 +10,20 @@ use std::time::Duration;
 
 /// Bytes of a record before its payload (RFC 8446, section 5.1).
 const HEAD: usize = 5;
-/// What a record begins with (RFC 8446, section 5.1).
+/// The bytes with which a record may begin (RFC 8446, section 5.1).
 const RECORDS: RangeInclusive<u8> = 20..=24;
 /// The most bytes of a record's payload (RFC 5246, section 6.2.3).
 const PAYLOAD_MAX: usize = (16 << 10) + 2048;
 /// Bytes of the service in a record, which then fits into 16 KiB of memory.
 const PART_MAX: usize = (16 << 10) - SEAL_BYTES;
-/// What sealing adds to a record at the most: its head, a nonce, its type and a tag (RFC 8446 section 5.2, RFC 5288). An alert is no longer.
+/// The most that sealing adds to a record: its head, a nonce, its type and a tag (RFC 8446 section 5.2, RFC 5288). An alert is no longer.
 const SEAL_BYTES: usize = 64;
-/// What a step of a handshake is thought to say.
+/// The bytes that a step of a handshake is thought to say.
 const STEP_BYTES: usize = 4 << 10;
 /// The least that is asked for where that is not lent: what is sealed leaves in pieces then.
 const PIECE_BYTES: usize = 1 << 10;
 
-/// What is answered, in plain, to who speaks in plain; given the time since 1970.
+/// The answer, in plain, to who speaks in plain; given the time since 1970.
 pub type PlainAnswer = fn(Duration) -> Vec<u8>;
 
 /// One side's TLS on one connection.
@@ -66,7 +66,7 @@ impl Tls {
         }
     }
 
-    /// What is answered, in plain, to who begins with a letter: no message of TLS does.
+    /// Sets the answer, in plain, to who begins with a letter: no message of TLS does.
     pub(crate) fn plain_answer(self, answer: Option<PlainAnswer>) -> Self {
         Self { plain_answer: answer, ..self }
     }
@@ -191,7 +191,7 @@ impl Tls {
         true
     }
 
-    /// Says the last word: that our side ends here. What it is refused memory for, it says in a later call.
+    /// Says the last word: that our side ends here. A word for which it is refused memory is said in a later call.
     fn take_leave(&mut self, passage: &mut Passage<'_>) {
         if !self.rustls.wants_write() {
             self.unsaid = SEAL_BYTES;
@@ -231,7 +231,7 @@ impl Tls {
         TransformError(format!("{} speaks in plain, and TLS is spoken here", self.them()))
     }
 
-    /// Who sits at the other end.
+    /// The other end, in words.
     fn them(&self) -> &'static str {
         match self.rustls {
             Connection::Client(_) => "the server",
@@ -275,7 +275,7 @@ impl Read for Front<'_> {
     }
 }
 
-/// How long the record at the front is, if it is whole. What begins none is shown to rustls as it is, which knows the alert for it.
+/// How long the record at the front is, if it is whole. Bytes that begin none are shown to rustls as they are, which knows the alert for them.
 fn record_bytes(received: &Chain) -> Option<usize> {
     let mut head = [0; HEAD];
     if received.copy_to(&mut head) < HEAD {

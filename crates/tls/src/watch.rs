@@ -18,7 +18,7 @@ pub struct Watch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What tells one state of a file from another: device, number, length and time of the last change; none while there is none.
+/// The marks that tell one state of a file from another: device, number, length and time of the last change; none while there is none.
 type Seen = Option<(u64, u64, u64, i64, i64)>;
 
 impl Watch {
@@ -48,7 +48,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         drop(self.end.take());
-        // What it does takes no longer than to read some files; that it panicked was said.
+        // Its work takes no longer than to read some files; that it panicked was said.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,8 +1,8 @@
-//! What is wrong, in words that say whose fault it is.
+//! Faults in words that say whose they are.
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
 
-/// What rustls has found; `them` is who sits at the other end: "the server", "the client".
+/// The finding of rustls; `them` is who sits at the other end: "the server", "the client".
 pub(crate) fn said(error: &Error, them: &str) -> String {
     match error {
         Error::AlertReceived(alert) => format!("{them} has refused: {}", alerted(*alert)),

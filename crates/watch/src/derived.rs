@@ -73,13 +73,13 @@ impl Snapshot {
     }
 
     /// Nanoseconds since the lane's last turn began; none before its first.
-    pub fn age(&self, lane: &LaneSnapshot) -> Option<u64> {
+    pub(crate) fn age(&self, lane: &LaneSnapshot) -> Option<u64> {
         let began = lane.values.get(LaneCounter::LastTurnNanoseconds);
         (began > 0).then(|| self.at_nanoseconds.saturating_sub(began))
     }
 
     /// How long a lane has been in its turn, if that is too long. A sleeping lane is in none, and a dead one in its last.
-    pub fn stalled(&self, lane: &LaneSnapshot) -> Option<u64> {
+    pub(crate) fn stalled(&self, lane: &LaneSnapshot) -> Option<u64> {
         let age = self.age(lane).filter(|&age| age >= STALL_NANOSECONDS)?;
         (lane.is_awake() && lane.is_whole && self.liveness != Liveness::Dead).then_some(age)
     }
@@ -94,7 +94,7 @@ impl Snapshot {
     }
 
     /// How a lane spent the span; none without a span.
-    pub fn shares(&self, lane: &LaneSnapshot) -> Option<Shares> {
+    pub(crate) fn shares(&self, lane: &LaneSnapshot) -> Option<Shares> {
         let span = self.span_nanoseconds.filter(|&span| span > 0)? as f64;
         // A sleep counts when it ends: one that goes on is known by its beginning only.
         let sleeps_for = self.age(lane).filter(|_| lane.activity() == Some(LaneState::Sleeping)).unwrap_or(0);
@@ -105,7 +105,7 @@ impl Snapshot {
     }
 
     /// The part of the span in which a lane received and handled packets, 0 to 1; none without a span, and for a lane that does not poll.
-    pub fn network_share(&self, lane: &LaneSnapshot) -> Option<f64> {
+    pub(crate) fn network_share(&self, lane: &LaneSnapshot) -> Option<f64> {
         let span = self.span_nanoseconds.filter(|&span| span > 0)? as f64;
         let packets = &lane.packets.as_ref()?.values;
         // Where nothing is kept for others, nobody counts.
@@ -115,7 +115,7 @@ impl Snapshot {
     }
 
     /// How unevenly a count lies on the lanes: the most that one has, divided by what each would have; 1 is even. None if there is nothing.
-    pub fn imbalance(&self, counter: ServiceCounter) -> Option<f64> {
+    pub(crate) fn imbalance(&self, counter: ServiceCounter) -> Option<f64> {
         let counts = || self.lanes.iter().map(|lane| lane.all(counter));
         let all: u128 = counts().map(u128::from).sum();
         let most = counts().max()?;

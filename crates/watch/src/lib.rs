@@ -7,6 +7,8 @@
 //! of lanes and of all services once, and a service what only it counts ([`counters!`]); the layout, what is shown of it and [`documentation`] follow
 //! from both. The names of a service's own counters stand in the page: a reader of another build reads them as well.
 //!
+//! Pages are looked at with the feature `reader`.
+//!
 //! ```
 //! use corelane_watch::{Description, LaneCounter, LaneName, Page, ProcessId, Reader};
 //!
@@ -25,24 +27,30 @@
 //! ```
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "reader"), allow(dead_code))] // only readers call the other half of what lays a page out
 
 pub mod catalogue;
 mod connections;
 mod counted;
+#[cfg(feature = "reader")]
 mod derived;
 mod error;
+#[cfg(feature = "reader")]
 pub mod figures;
 mod files;
 mod histogram;
 mod layout;
 mod memory;
+mod model;
 mod own;
 mod packets;
 mod page;
 mod process;
 mod process_id;
+#[cfg(feature = "reader")]
 mod reader;
 mod sequence;
+#[cfg(feature = "reader")]
 mod snapshot;
 mod steering;
 
@@ -52,6 +60,7 @@ pub use catalogue::{
 pub use connections::{ConnectionRow, ConnectionRows, ConnectionState};
 pub use corelane_os::page::{PageError, RunDirectory};
 pub use counted::Counted;
+#[cfg(feature = "reader")]
 pub use derived::{STALL_NANOSECONDS, Serving, Shares, choice_of, is_wrong};
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
@@ -60,6 +69,7 @@ pub use layout::{
     BUCKETS_OF_TABLE_MAX, CONNECTION_ROWS_MAX, COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX,
     NOTES_MAX, OWN_COUNTERS_MAX, PROTOCOLS_MAX, SERVICES_MAX,
 };
+pub use model::{Count, LaneFigures, ProcessFigures, Quantiles, ServiceFigures};
 #[doc(hidden)]
 pub use own::check_declared;
 pub use own::{Joined, OwnCounter};
@@ -67,6 +77,8 @@ pub use packets::{PacketsRow, PacketsWriter};
 pub use page::{CounterName, Description, LaneName, LaneRow, LaneRowWriter, Page, Row, RowWriter, ServiceName, ServiceRow};
 pub use process::Liveness;
 pub use process_id::ProcessId;
+#[cfg(feature = "reader")]
 pub use reader::Reader;
+#[cfg(feature = "reader")]
 pub use snapshot::{LaneSnapshot, PacketsSnapshot, ServiceSnapshot, Snapshot, StreamSnapshot, Value, Values};
 pub use steering::{SteeringRow, SteeringSnapshot};

@@ -142,6 +142,14 @@ impl Page {
         Ok(Row::new(&self.memory, self.layout.service_row(lane, service), own))
     }
 
+    /// The sum of these counters over all services on all lanes, as they are now.
+    pub fn sum(&self, counters: &[ServiceCounter]) -> u64 {
+        let (words, lanes, services) = (self.memory.words(), self.layout.lanes, self.layout.services());
+        let rows = (0..lanes * services).map(|row| self.layout.service_row(row / services, row % services));
+        let of = |row: usize| counters.iter().map(move |counter| words[row + counter.index()].load(Ordering::Relaxed));
+        rows.flat_map(of).fold(0, u64::saturating_add)
+    }
+
     /// The row of a lane's packet path, for that lane alone, as [`Page::lane`].
     ///
     /// # Errors

@@ -66,8 +66,6 @@ const CHUNK_BYTES_MAX: usize = 4096;
 pub const RING_MAX: usize = 1 << 15;
 /// Frames that one call has the kernel send (`XDP_MAX_TX_SKB_BUDGET`), at the least.
 const SENT_BY_CALL: u32 = 32;
-/// Frames that a lane which takes them in by itself has come before it handles them.
-const LOOKED_FOR: u32 = 64;
 /// When the kernel is asked again to send what it would not, in nanoseconds.
 const AGAIN: u64 = 50_000;
 /// How rarely a card is asked for what it has not said that it has sent, at most, in nanoseconds.
@@ -418,10 +416,12 @@ impl XdpPort {
         let seen = || self.queue.attachment.seen.get(self.queue.queue as usize);
         let (first, mut may_come) = (seen(), polling.goes_on());
         let (mut last, begun) = (first, if may_come { clock::now() } else { 0 });
+        let most = polling.most((socket.received.ready() + socket.fill.untaken()).into());
         // Where the kernel runs the program, on several CPUs, its count may be behind at times.
-        while may_come && socket.received.ready() < LOOKED_FOR && last.saturating_sub(first) < u64::from(LOOKED_FOR) {
+        while may_come && u64::from(socket.received.ready()) < most && last.saturating_sub(first) < most {
             polling.look(socket.as_fd());
-            may_come = std::mem::replace(&mut last, seen()) < last;
+            let before = std::mem::replace(&mut last, seen());
+            may_come = polling::has_left_some(last.saturating_sub(before));
         }
         self.worked.looked += if begun > 0 { clock::now() - begun } else { 0 };
     }

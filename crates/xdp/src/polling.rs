@@ -35,6 +35,14 @@ pub(crate) const ID: u16 = 2;
 const DEFER_HARD_IRQS: u16 = 5;
 const GRO_FLUSH_TIMEOUT: u16 = 6;
 
+/// Packets that the kernel takes in at once for a ring that polls (`BUSY_POLL_BUDGET`).
+const AT_ONCE: u64 = 8;
+
+/// Whether a look that has brought so many packets may have left some: one that has emptied the queue is not made again for each packet that comes meanwhile.
+pub(crate) fn has_left_some(packets: u64) -> bool {
+    packets >= AT_ONCE
+}
+
 /// What the kernel receives the packets of one queue by, and how it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
@@ -170,6 +178,11 @@ impl Polling {
     /// Whether there may be more than has come: a look is due.
     pub fn goes_on(&self) -> bool {
         self.pressure.goes_on()
+    }
+
+    /// How many packets are to wait behind a look ([`Pressure::most`]).
+    pub fn most(&self, frames: u64) -> u64 {
+        self.pressure.most(frames)
     }
 
     /// When a lane that sleeps is to look, while the kernel leaves receiving to it.

@@ -1,8 +1,8 @@
 //! Whether packets come in numbers, so that the lane takes them in by itself, and when it looks for more.
 //!
 //! ```text
-//! few:     the kernel receives, as ever
-//! PRESSURE at once, or within AGAIN: receiving is left to the lane -> it looks as long as packets come, and after pauses that grow to AGAIN
+//! few, or a burst: the kernel receives, as ever
+//! PRESSURE at once, or within AGAIN, and BURST of them: receiving is left to the lane -> it looks as long as packets come, and after pauses that grow to AGAIN
 //!          fewer than PRESSURE without a look, or QUIET looks in vain -> few
 //!          the kernel cannot be told any more: RARELY -> RESTS looks in vain -> none, until something comes
 //! ```
@@ -19,6 +19,13 @@ const PRESSURE: u64 = 48;
 const QUIET: u32 = 8;
 /// When a lane looks again that found nothing so often, and may not have the kernel receive, in nanoseconds.
 const RARELY: u64 = 10 * AGAIN;
+/// Packets that a look has come at once, before the lane handles them: few, so that they are in its cache still.
+const BATCH: u64 = 64;
+/// Nanoseconds of a packet, where packets are just in numbers.
+const EACH: u64 = AGAIN / PRESSURE;
+/// Packets in numbers that are a burst still, beyond one in [`EACH`]. The kernel receives them as they come, and so do looks: a queue of few places (256 of a veth) would lose some while the lane
+/// handles others, and the lane's own ring has room. A flood that lasts is left to the lane, which takes in batches: a longer ring would only have its packets wait.
+const BURST: u64 = 2048;
 /// Looks in a row that find nothing until such a lane looks no more: a second. The kernel receives by itself soon after the last look, at once what comes first, and then the lane looks
 /// again.
 const RESTS: u32 = QUIET + 200;
@@ -36,17 +43,24 @@ pub struct Pressure {
     look_at: u64,
     /// Looks in a row that have found nothing.
     quiet: u32,
+    /// Nanoseconds that packets may still have come early by, to be a burst.
+    credit: u64,
 }
 
 impl Pressure {
     /// That of a queue whose receiving is left to the lane, and nothing has come yet.
     pub const fn new() -> Self {
-        Self { is_deferring: true, goes_on: false, seen: 0, seen_at: 0, look_at: 0, quiet: 0 }
+        Self { is_deferring: true, goes_on: false, seen: 0, seen_at: 0, look_at: 0, quiet: 0, credit: BURST * EACH }
     }
 
     /// Whether there may be more than has come: a look is due.
     pub fn goes_on(&self) -> bool {
         self.goes_on
+    }
+
+    /// How many packets are to wait behind a look, of so many for which there are frames: it goes on until then.
+    pub fn most(&self, frames: u64) -> u64 {
+        (self.credit / EACH).min(frames).max(BATCH)
     }
 
     /// When a lane that sleeps is to look. Where a look is due already it is made with the next receive: nobody wakes for that, for a lane that leaves others their time receives
@@ -71,11 +85,12 @@ impl Pressure {
         let is_under_pressure = is_flood || frames as u64 >= PRESSURE;
         let (has_looked, came) = (std::mem::take(&mut self.goes_on), packets > 0 || frames > 0);
         self.quiet = if came { 0 } else { self.quiet.saturating_add(u32::from(has_looked)) };
+        self.credit = self.credit.saturating_add(since).min(BURST * EACH).saturating_sub(packets.saturating_mul(EACH));
         (self.goes_on, self.look_at) = (came && self.is_deferring, now + self.pause());
         let ends = if came { !is_under_pressure && !has_looked } else { self.quiet >= QUIET };
         match self.is_deferring {
             true if ends => Some(false),
-            false if is_under_pressure => Some(true),
+            false if is_under_pressure && self.credit < EACH => Some(true),
             _ => None,
         }
     }
@@ -104,29 +119,48 @@ mod tests {
         pressure
     }
 
+    /// The same behind a burst, with which so many packets have come by that time.
+    fn behind_a_burst() -> (Pressure, u64, u64) {
+        let mut pressure = few(0);
+        assert_eq!((pressure.came(1, BURST - 1, 64), pressure.most(4_096)), (None, BATCH), "one less");
+        (pressure, 1, BURST - 1)
+    }
+
     #[test]
-    fn many_at_once_are_left_to_the_lane_wherever_they_go() {
-        let mut pressure = few(0);
-        assert_eq!(pressure.came(1_000, 47, 47), None);
-        assert_eq!(pressure.came(2_000, 95, 48), Some(true));
+    fn many_at_once_that_last_are_left_to_the_lane_wherever_they_go() {
+        let (mut pressure, now, seen) = behind_a_burst();
+        assert_eq!(pressure.came(now, seen + 48, 48), Some(true));
         // None of them is the lane's.
-        let mut pressure = few(0);
-        assert_eq!(pressure.came(AGAIN, 48, 0), Some(true));
+        let (mut pressure, now, seen) = behind_a_burst();
+        assert_eq!(pressure.came(now + AGAIN, seen + 48, 0), None, "they may come so");
+        assert_eq!(pressure.came(now + AGAIN, seen + 97, 0), Some(true));
         // As many, over a longer time, are few.
-        let mut pressure = few(0);
-        assert_eq!(pressure.came(AGAIN + 1, 48, 0), None);
-        assert_eq!(pressure.came(2 * AGAIN, 96 + 48, 1), Some(true));
+        let (mut pressure, now, seen) = behind_a_burst();
+        assert_eq!(pressure.came(now + 1, seen + 47, 47), None);
+        assert_eq!(pressure.came(now + 2 * AGAIN, seen + 47 + 48, 47), None);
+        assert_eq!(pressure.came(now + 2 * AGAIN + 1, seen + 47 + 48 + 96, 48), Some(true));
+    }
+
+    #[test]
+    fn a_burst_behind_another_has_room_as_time_has_passed() {
+        let (mut pressure, now, seen) = behind_a_burst();
+        assert_eq!(pressure.came(now + 1_000 * EACH, seen, 0), None);
+        assert_eq!(pressure.most(4_096), 1_001);
+        assert_eq!(pressure.came(now + 1_000 * EACH, seen + 1_000, 64), None);
+        assert_eq!(pressure.came(now + 1_000 * EACH, seen + 1_048, 48), Some(true));
+        assert_eq!((pressure.came(now + 9_000 * EACH, seen + 1_048, 0), pressure.most(4_096)), (None, BURST));
     }
 
     #[test]
     fn while_they_come_it_is_looked_and_a_lane_that_sleeps_looks_again() {
         let mut pressure = few(0);
-        assert_eq!(pressure.came(1_000, 64, 64), Some(true));
+        assert_eq!(pressure.came(1_000, BURST, 64), Some(true));
         pressure.defers(true);
         assert!(pressure.goes_on());
-        assert_eq!(pressure.came(2_000, 128, 64), None);
+        let seen = BURST + 64;
+        assert_eq!(pressure.came(2_000, seen, 64), None);
         assert!(pressure.goes_on());
-        assert_eq!(pressure.came(3_000, 128, 0), None);
+        assert_eq!(pressure.came(3_000, seen, 0), None);
         // The pause doubles with each look in vain, and begins anew with what comes.
         let mut now = 3_000;
         for pause in [AGAIN / 8, AGAIN / 4, AGAIN / 2, AGAIN, AGAIN] {
@@ -136,11 +170,11 @@ mod tests {
             now += pause;
             pressure.attended(now);
             assert_eq!((pressure.goes_on(), pressure.wakes_at()), (true, None), "nobody wakes again for a look that is due");
-            assert_eq!(pressure.came(now, 128, 0), None);
+            assert_eq!(pressure.came(now, seen, 0), None);
         }
         pressure.attended(now + AGAIN);
-        assert_eq!(pressure.came(now + AGAIN, 129, 1), None);
-        assert_eq!(pressure.came(now + AGAIN, 129, 0), None);
+        assert_eq!(pressure.came(now + AGAIN, seen + 1, 1), None);
+        assert_eq!(pressure.came(now + AGAIN, seen + 1, 0), None);
         assert_eq!(pressure.wakes_at(), Some(now + AGAIN + AGAIN / 8));
     }
 
@@ -171,6 +205,19 @@ mod tests {
         assert!(pressure.goes_on(), "a packet that came by itself has it look again");
         assert_eq!(pressure.came(now + 200 * RARELY, 61, 60), None);
         assert_eq!((pressure.goes_on(), pressure.wakes_at()), (true, None));
+    }
+
+    /// A ring of few places behind the port would else lose what comes while the lane handles a batch.
+    #[test]
+    fn a_look_takes_a_burst_in_as_it_comes_and_a_flood_by_batches() {
+        let mut pressure = Pressure::new();
+        assert_eq!((pressure.most(4_096), pressure.most(1_000), pressure.most(16)), (BURST, 1_000, BATCH));
+        pressure.came(1, 1_500, 64);
+        assert_eq!(pressure.most(4_096), BURST - 1_500);
+        pressure.came(2, 3_000, 64);
+        assert_eq!(pressure.most(4_096), BATCH, "it lasts");
+        pressure.came(2 + 100 * EACH, 3_000, 0);
+        assert_eq!(pressure.most(4_096), 100);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `--fast`: what a developer waits for between two changes. Layout and house rules, then of the crates that differ from `main` and of those that directly
-//! depend on them: the unit tests, and the tests that run in the simulator. What is not run is named.
+//! depend on them: the unit tests, and the tests that run in the simulator. A test program of which nothing is run is not built. Both are named.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
@@ -35,8 +36,14 @@ pub fn check(
     }
     let names: Vec<_> = touched.iter().map(|member| member.name.as_str()).collect();
     println!("built: {}", names.join(" "));
-    let mut arguments = vec!["test", "--no-run", "--lib", "--bins", "--tests", "--message-format=json-render-diagnostics"];
+    let mut arguments = vec!["test", "--no-run", "--lib", "--bins", "--message-format=json-render-diagnostics"];
     arguments.extend(names.iter().flat_map(|name| ["--package", name]));
+    let (run, left): (Vec<_>, Vec<_>) =
+        tests_of(&touched).partition(|(member, name, root)| is_run(workspace, member, name, root));
+    left.iter().for_each(|(member, name, _)| println!("not built, for nothing of it would be run: {name} ({})", member.folder));
+    // A name is of each package that has it: what is built too is told apart below.
+    let names: BTreeSet<&str> = run.iter().map(|(_, name, _)| *name).collect();
+    arguments.extend(names.iter().flat_map(|name| ["--test", name]));
     let outcome = cargo(&arguments)?;
     if !outcome.success {
         return Ok(Verdict::failed(artifacts::without_messages(&outcome.output)));
@@ -55,6 +62,35 @@ fn filters(folder: &str, name: &str, is_unit: bool) -> Option<&'static [&'static
         () if is_unit || computes || name == "simulated" => Some(&[]),
         () if folder == PROGRAM => None,
         () => Some(SIMULATED),
+    }
+}
+
+/// The test programs of these members that stand in files of their own: whose each is, its name, and its root file.
+fn tests_of<'a>(members: &'a [&Member]) -> impl Iterator<Item = (&'a Member, &'a str, &'a str)> {
+    let of = |member: &'a &Member| member.tests.iter().map(|(name, root)| (*member, name.as_str(), root.as_str()));
+    members.iter().flat_map(of)
+}
+
+/// Whether anything of a test program is run.
+fn is_run(workspace: &Workspace, member: &Member, name: &str, root: &str) -> bool {
+    let Some(words) = filters(&member.folder, name, false) else { return false };
+    words.is_empty() || words.iter().any(|word| declares(&sources(workspace, root), word.trim_end_matches(':')))
+}
+
+/// Where the files of a test program are: its folder, or its only file.
+fn sources(workspace: &Workspace, root: &str) -> PathBuf {
+    let root = workspace.root.join(root);
+    match root.parent() {
+        Some(folder) if root.ends_with("main.rs") => folder.to_owned(),
+        _ => root,
+    }
+}
+
+/// Whether this file, or one below this folder, declares a module of this name.
+fn declares(path: &Path, module: &str) -> bool {
+    match std::fs::read_dir(path) {
+        Ok(entries) => entries.flatten().any(|entry| declares(&entry.path(), module)),
+        Err(_) => std::fs::read_to_string(path).is_ok_and(|text| text.contains(&format!("mod {module}"))),
     }
 }
 
@@ -85,7 +121,6 @@ fn touched<'a>(members: &'a [Member], files: &[String]) -> Vec<&'a Member> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
 
     use super::*;
     use crate::workspace::Dependency;
@@ -134,6 +169,11 @@ mod tests {
                 let words = filters(&member.folder, &modules[0], false).unwrap();
                 let path = modules.join("::") + "::";
                 let is_run = words.is_empty() || words.iter().any(|word| path.contains(word));
+                let members = [member];
+                let mut built = tests_of(&members).filter(|(member, name, root)| super::is_run(&workspace, member, name, root));
+                let is_built =
+                    built.any(|(_, name, root)| name == modules[0] || declares(&sources(&workspace, root), &modules[0]));
+                assert!(is_built, "{} plays seeds, and --fast does not build it", file.display());
                 assert!(
                     is_run,
                     "{} plays seeds, and --fast leaves it out: put it below a module named `simulated`",
@@ -143,6 +183,23 @@ mod tests {
             }
         }
         assert!(played > 40, "{played} files play seeds");
+    }
+
+    #[test]
+    fn what_would_run_nothing_is_not_built() {
+        let workspace = Workspace::load().unwrap();
+        let members: Vec<_> = workspace.members.iter().collect();
+        let is_built = |folder: &str, wanted: &str| {
+            let mut tests = tests_of(&members).filter(|(member, name, _)| member.folder == folder && *name == wanted);
+            tests.next().map(|(member, name, root)| is_run(&workspace, member, name, root))
+        };
+        assert_eq!([is_built("cli", "program"), is_built("crates/corelane", "drivers")], [Some(false); 2]);
+        assert_eq!([is_built("crates/drivers", "all"), is_built("crates/tls", "allocations")], [Some(false); 2]);
+        assert_eq!([is_built("crates/sim", "all"), is_built("services/rpc", "simulated")], [Some(true); 2]);
+        assert_eq!(
+            [is_built("services/http", "all"), is_built("crates/corelane", "all"), is_built("crates/corelane", "log")],
+            [Some(true), Some(true), Some(false)]
+        );
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! `echotest`: messages that come back, a line of totals for each run.
 
-use super::measure::{checked, failures, measure};
+use super::measure::{checked, comment, measure, of_threads};
 use super::style::{Style, exit_of, options, with_codes};
 use super::suffix::suffixed;
 use crate::exit::Exit;
 use crate::load::reach::{CONNECT, reached};
 use crate::load::watch::Watcher;
-use crate::print::{note, print, print_some};
-use anyhow::{Context, Result, bail};
+use crate::print::{print, print_some};
+use anyhow::{Context, Result};
 use clap::Parser;
-use corelane::admin::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::{WorkloadEntry, echo, udp};
@@ -78,7 +77,7 @@ fn run(words: &[String]) -> Result<Exit> {
     for number in 1..=options.runs {
         let report = measure(options.entry(), plan.clone(), &watcher)?;
         let flow = print_some(line(columns(&report).cells()))?;
-        has_failures |= options.comment(number, &report);
+        has_failures |= comment("messages", number, &report, options.verbose);
         if flow.is_break() || watcher.wants_end() {
             break;
         }
@@ -97,13 +96,7 @@ impl Options {
         let with_port = format!("{scheme}://{host}");
         let entry = WorkloadEntry { default_port: self.port, ..*self.entry() };
         let place = reached(entry.place(Some(&with_port))?, &[], CONNECT)?;
-        if self.threads > LANES_MAX as u64 {
-            bail!("-j: {} threads are too many: take at most {LANES_MAX}", self.threads);
-        }
-        let all = self
-            .messages
-            .checked_mul(self.threads)
-            .with_context(|| format!("-c {} of -j {} is too many: take fewer", self.messages, self.threads))?;
+        let all = of_threads(self.messages, self.threads)?;
         let size = usize::try_from(self.length).with_context(|| format!("-l: {} is too large: take fewer bytes", self.length))?;
         let plan = Plan {
             connections: self.threads as u32,
@@ -114,17 +107,6 @@ impl Options {
             ..Plan::new(entry.name, &place.url, place.address)
         };
         checked(&entry, plan)
-    }
-
-    /// Says what failed in a run, and what casts doubt on it if that is wanted. True if something failed.
-    fn comment(&self, number: u64, report: &Report) -> bool {
-        let failed = failures(report);
-        if let Some(failed) = &failed {
-            note(format_args!("run {number}: messages failed: {failed}"));
-        }
-        let doubts = report.doubts.iter().chain(&report.notes).filter(|_| self.verbose);
-        doubts.for_each(|doubt| note(format_args!("run {number}: {doubt}")));
-        failed.is_some()
     }
 }
 

@@ -3,20 +3,18 @@
 mod columns;
 mod files;
 
-use super::measure::{checked, failures};
+use super::measure::{checked, comment, of_threads};
 use super::style::{Style, exit_of, options, with_codes};
 use super::suffix::suffixed;
 use crate::exit::Exit;
 use crate::load::reach::{CONNECT, reached};
 use crate::load::rounds;
 use crate::load::watch::Watcher;
-use crate::print::{note, print, print_some};
-use anyhow::{Context, Result, bail};
+use crate::print::{print, print_some};
+use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use columns::{Columns, History, Run, headings};
-use corelane::admin::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
-use corelane_load::report::Report;
 use corelane_load::workloads::Particulars;
 use corelane_load::workloads::rpc::{self, Caller, RpcSettings, Split};
 use corelane_load::{Beside, Watched, buckets, curve, measure};
@@ -126,7 +124,7 @@ fn run(words: &[String]) -> Result<Exit> {
         history.add(&run);
         let columns = Columns::new(&run, &history, &plan.quantiles, options.average);
         let flow = print_some(columns.line(options.extended))?;
-        has_failures |= options.comment(number, &report);
+        has_failures |= comment("calls", number, &report, options.verbose);
         if flow.is_break() || watcher.wants_end() {
             break;
         }
@@ -139,13 +137,7 @@ impl Options {
         let scheme = if self.udp { "udp" } else { "tcp" };
         let host = self.host.rsplit_once('@').map_or(&*self.host, |(_user, host)| host);
         let place = reached(rpc::ENTRY.place(Some(&format!("{scheme}://{host}")))?, &[], CONNECT)?;
-        if self.threads > LANES_MAX as u64 {
-            bail!("-j: {} threads are too many: take at most {LANES_MAX}", self.threads);
-        }
-        let all = self
-            .calls
-            .checked_mul(self.threads)
-            .with_context(|| format!("-c {} of -j {} is too many: take fewer", self.calls, self.threads))?;
+        let all = of_threads(self.calls, self.threads)?;
         let quantiles = curve::parse_quantiles(&self.quantiles).map_err(|why| anyhow::anyhow!("-q: {why}"))?;
         if quantiles.len() > QUANTILES_MAX {
             bail!("-q: {} quantiles are too many: take at most {QUANTILES_MAX}", quantiles.len());
@@ -169,17 +161,6 @@ impl Options {
             caller: if self.authentication == Authentication::Sys { this_user() } else { Caller::Nobody },
             split: if self.fragments { Split::Fragments(3) } else { Split::Whole },
         }
-    }
-
-    /// Says what failed in a run, and what casts doubt on it if that is wanted. True if something failed.
-    fn comment(&self, number: u64, report: &Report) -> bool {
-        let failed = failures(report);
-        if let Some(failed) = &failed {
-            note(format_args!("run {number}: calls failed: {failed}"));
-        }
-        let doubts = report.doubts.iter().chain(&report.notes).filter(|_| self.verbose);
-        doubts.for_each(|doubt| note(format_args!("run {number}: {doubt}")));
-        failed.is_some()
     }
 }
 

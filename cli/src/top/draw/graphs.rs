@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 /// Columns of a graph's words: its name, what is now, and the most that it shows.
-const WORDS: usize = 31;
+const WORDS: usize = 33;
 
 /// The most lines of a graph.
 const HEIGHT_MAX: usize = 8;
@@ -26,8 +26,8 @@ struct Graph {
 const GRAPHS: [Graph; 4] = [
     Graph { name: "requests", value: |moment| Some(moment.requests), words: amount, color: Color::Green },
     Graph {
-        name: "p99",
-        value: |moment| moment.p99.map(|nanoseconds| nanoseconds as f64),
+        name: "request p99",
+        value: |moment| moment.request_p99_nanoseconds.map(|nanoseconds| nanoseconds as f64),
         words: |value| time(value as u64),
         color: Color::Cyan,
     },
@@ -52,7 +52,7 @@ fn of(graph: &Graph, past: &[Moment], height: usize) -> Vec<Line<'static>> {
     let values: Vec<Option<f64>> = past.iter().map(graph.value).collect();
     let most = values.iter().flatten().copied().fold(0.0, f64::max);
     let now = values.last().copied().flatten().map_or("-".to_owned(), graph.words);
-    let words = format!("{:<9}{now:>7} most {:>7}  ", graph.name, (graph.words)(most));
+    let words = format!("{:<11}{now:>7} most {:>7}  ", graph.name, (graph.words)(most));
     (0..height)
         .map(|row| {
             let words = if row == 0 { words.clone() } else { " ".repeat(WORDS) };
@@ -82,12 +82,12 @@ mod tests {
         let moment = |requests| Moment { requests, ..Moment::default() };
         let past = [500.0, 0.0, 1000.0, 1.0].map(moment);
         let record = Record { past: past.into(), ..Record::default() };
-        let shown: Vec<String> = lines(&record, 34, 3).iter().map(|line| text(line).trim_end().to_owned()).collect();
-        assert_eq!(shown[1], "requests       1 most   1.00k   █▁");
-        assert_eq!(shown[2], "p99            - most     0ns");
+        let shown: Vec<String> = lines(&record, 36, 3).iter().map(|line| text(line).trim_end().to_owned()).collect();
+        assert_eq!(shown[1], "requests         1 most   1.00k   █▁");
+        assert_eq!(shown[2], "request p99      - most     0ns");
         let tall: Vec<String> = lines(&record, 80, 9).iter().map(text).collect();
         assert_eq!(tall.len(), 1 + 4 * 2);
-        assert_eq!((&tall[1][31..], &tall[2][31..]), ("  █ ", "█ █▁"));
+        assert_eq!((&tall[1][33..], &tall[2][33..]), ("  █ ", "█ █▁"));
         assert!(lines(&record, 80, 1).is_empty() && lines(&Record::default(), 80, 9).is_empty());
         assert!(lines(&record, 200, 100).len() <= 1 + GRAPHS.len() * HEIGHT_MAX);
     }

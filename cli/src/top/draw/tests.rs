@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::top::record::Moment;
-use corelane::admin::watch::{ConnectionState, Counter, Description, LaneName, Liveness, Page, ProcessId, Reader, ServiceName};
+use corelane::admin::watch::{
+    ConnectionState, Counter, Description, LaneCounter, LaneHistogram, LaneName, LaneState, Liveness, Page, ProcessId, Reader,
+    ServiceCounter,
+};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend as Paper; // tidy: allow(backend) the library's own name
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -24,7 +27,12 @@ fn rendered_with(crowd: &Crowd, state: &State, shown: &[&Snapshot], width: u16, 
 
 /// Eight seconds of a process that comes to its load.
 fn recorded() -> Record {
-    let moment = |second| Moment { requests: f64::from(second) * 12_000.0, p99: Some(8_191), errors: 0.0, cpus: Some(1.25) };
+    let moment = |second| Moment {
+        requests: f64::from(second) * 12_000.0,
+        request_p99_nanoseconds: Some(8_191),
+        errors: 0.0,
+        cpus: Some(1.25),
+    };
     Record { cpus: Some(1.25), resident_bytes: Some(45_200_000), past: (1..=8).map(moment).collect(), ..Record::default() }
 }
 
@@ -92,10 +100,10 @@ fn a_process_is_one_screen() {
 #[test]
 fn lanes_are_sorted_by_the_column_that_is_marked() {
     let snapshot = busy(&page(12, 2, 2));
-    let first = |state: &State| state.lanes(&snapshot)[0];
+    let first = |state: &State| state.lanes(&state.figures(&snapshot).lanes)[0];
     let mut keys = Vec::new();
     for (name, lane) in
-        [("LANE", 0), ("WORK", 1), ("REQUESTS", 1), ("OPEN", 0), ("STRAYS", 0), ("P99", 0), ("MEMORY", 0), ("LANE", 0)]
+        [("LANE", 0), ("WORK", 1), ("REQUESTS", 1), ("OPEN", 0), ("STRAYS", 0), ("TURN P99", 0), ("MEMORY", 0), ("LANE", 0)]
     {
         let state = after(&[&snapshot], &keys);
         assert_eq!((state.sort.name(), first(&state)), (name, lane));
@@ -332,7 +340,7 @@ fn keys_work_where_connections_are_shown() {
 fn a_large_terminal_is_used_to_its_end() {
     let few = busy(&page(12, 2, 2));
     let screen = rendered(&after(&[&few], &[]), &[&few], 200, 50);
-    for part in ["\nrequests ", "\np99 ", "\nerrors ", "\ncpu ", "1.25 CPUs", "45.2MB"] {
+    for part in ["\nrequests ", "\nrequest p99 ", "\nerrors ", "\ncpu ", "1.25 CPUs", "45.2MB"] {
         assert!(screen.contains(part), "{part:?} is not in\n{screen}");
     }
     assert!(screen.lines().any(|line| line.ends_with('█')), "the past stands at the right of its words: {screen}");
@@ -340,4 +348,49 @@ fn a_large_terminal_is_used_to_its_end() {
     let screen = rendered(&after(&[&many], &[]), &[&many], 200, 50);
     assert!(!screen.contains("below: up and down"), "64 lanes fit side by side:\n{screen}");
     assert!(screen.lines().any(|line| line.matches("REQUESTS  OPEN").count() == 2), "{screen}");
+}
+
+/// One pair of looks at a page, by all who show figures of it.
+#[test]
+fn every_view_shows_the_same_figures() {
+    let page = page(12, 2, 2);
+    let before = Reader::of(&page).unwrap().snapshot(2 * SECOND);
+    // Values on a bucket's upper end, so that nothing is rounded.
+    for (number, turn, request) in [(0, 7_167, 114_687), (1, 3_145_727, 20_479)] {
+        page.lane(number).unwrap().record_many(LaneHistogram::TurnNanoseconds, turn, 10);
+        page.lane(number).unwrap().record_many(LaneHistogram::RequestNanoseconds, request, 10);
+    }
+    busy(&page);
+    let since = Reader::of(&page).unwrap().snapshot(4 * SECOND).since(&before).unwrap();
+    let parsed = |json: &[u8]| serde_json::from_slice::<serde_json::Value>(json).unwrap();
+    let (board, all) = (parsed(&corelane_metrics::look(&since)), parsed(crate::stat::json::json(&since).as_bytes()));
+    let (glance, top) = (crate::stat::glance::glance(&since), rendered(&after(&[&since], &[]), &[&since], 80, 24));
+    let lane_of = |view: &str, number: usize| -> Vec<String> {
+        let mut lines = view.lines().skip_while(|line| !line.starts_with("LANE CPU"));
+        lines.nth(1 + number).unwrap().split_whitespace().map(str::to_owned).collect()
+    };
+    let microseconds = |value: &serde_json::Value| (value.as_f64().unwrap() * 1e3).round() as u64;
+    for number in 0..2 {
+        let (stat, top, board) = (lane_of(&glance, number), lane_of(&top, number), &board["lanes"][number]);
+        let of_all = |which: &str| all["lanes"][number]["histograms"][which]["p99"].as_u64().unwrap();
+        let [turn, request] = [of_all("turn_nanoseconds"), of_all("request_nanoseconds")];
+        assert_eq!((microseconds(&board["turn_p99_us"]), microseconds(&board["request_p99_us"])), (turn, request));
+        assert_eq!((&stat[8], &stat[9], &top[10]), (&time(turn), &time(request), &time(turn)), "{stat:?} {top:?}");
+        let text = text::text(&since);
+        let lane = &text[text.find(&format!("\nlane {number}: ")).unwrap()..];
+        assert!(lane.contains(&format!("p99 {turn}, ")) && lane.contains(&format!("p99 {request}, ")), "{lane}");
+        let (requests, worked) = (board["requests"].as_f64().unwrap(), board["shares"][0].as_f64().unwrap());
+        assert_eq!((&stat[5], &top[7]), (&amount(requests), &amount(requests)));
+        assert_eq!((&stat[4], &top[4]), (&percent(worked), &percent(worked)));
+    }
+    let sample = &board["sample"];
+    let [half, most] = [3, 4].map(|place: usize| time(microseconds(&sample[place])));
+    let [requests, imbalance] = [&sample[1], &board["imbalance"]].map(|figure| figure.as_f64().unwrap());
+    for view in [&glance, &top] {
+        assert!(view.contains(&format!("requests from receive to send: p50 {half}  p99 {most}  ")), "{half} {most} {view}");
+    }
+    assert!(
+        top.contains(&format!("\nrequests {}  ", amount(requests))) && top.contains(&format!("imbalance {imbalance:.2}\n")),
+        "{top}"
+    );
 }

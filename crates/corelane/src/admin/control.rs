@@ -1,4 +1,4 @@
-//! What a running process of lanes is asked and told through its control socket: the commands, who carries them out, and how another
+//! Requests to a running process of lanes through its control socket: the commands, who carries them out, and how another
 //! process sends them. With the feature `control`.
 
 use crate::admin::control_client;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a change is waited for, which in turn waits for every lane.
 const PATIENCE_TO_CHANGE: Duration = Duration::from_secs(60);
 
-/// What a process is asked or told. Each is answered with the table as it is then.
+/// A request to a process. Each is answered with the table as it is then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
     /// Show the table.
@@ -107,7 +107,7 @@ pub fn is_open(page: &Path) -> bool {
     page.with_extension(control_client::SUFFIX).exists()
 }
 
-/// What can be asked and told of lanes that run. Errors are for whoever asks: what is wrong, and the remedy.
+/// All that lanes which run can be asked and told. Errors are for whoever asks: what is wrong, and the remedy.
 pub(crate) trait Control {
     /// How flows are hashed.
     fn hasher(&self) -> &FlowHasher;
@@ -153,7 +153,7 @@ impl Control for Steered {
     }
 }
 
-/// What each request of the packet paths begins with ([`dispatch`](crate::admin::dispatch)).
+/// The first word of each request of the packet paths ([`dispatch`](crate::admin::dispatch)).
 pub(crate) const PACKETS: &str = "packets";
 
 /// Whether a request is for the packet paths.
@@ -247,7 +247,7 @@ fn number(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("{:?} is not the number of a lane", beginning(text)))
 }
 
-/// What a message repeats of a text that is wrong.
+/// The part of a text that a message repeats because it is wrong.
 fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(32)]
 }

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What the name of a socket ends with; the rest is as its page's.
+/// The end of the name of a socket; the rest is as its page's.
 pub const SUFFIX: &str = "control";
 
 /// Bytes of a request or an answer, with the end of its line: room for a table of 1,024 buckets.
@@ -22,7 +22,7 @@ pub(crate) const GATEWAY: &str = "gateway";
 /// Bytes of such a request, or of its answer: room for 10,000 routes, which are changed all or none.
 pub const GATEWAY_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes that this request may have, and its answer. What it begins with is enough to tell.
+/// Bytes that this request may have, and its answer. Its beginning is enough to tell.
 pub fn bytes_max(request: &[u8]) -> usize {
     match request.strip_prefix(GATEWAY.as_bytes()) {
         Some([b' ', ..]) => GATEWAY_BYTES_MAX,
@@ -38,7 +38,7 @@ pub enum ControlError {
     Socket {
         /// The socket.
         path: PathBuf,
-        /// What the system answered.
+        /// The system's answer.
         source: io::Error,
     },
     /// The environment: nobody listens at the socket. Its process has ended, or never listened.
@@ -69,7 +69,7 @@ pub enum ControlError {
     },
     /// The caller: the process does not do what was asked; these are its words.
     Refused {
-        /// What is wrong, and the remedy.
+        /// The fault, and the remedy.
         why: String,
     },
 }

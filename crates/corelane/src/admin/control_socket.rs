@@ -44,7 +44,7 @@ type Answer = dyn FnMut(&str) -> Result<String, String> + Send;
 /// Serves a process that asks to take over: its stream, and what stands behind [`TAKE_OVER`]. Called beside other requests.
 pub(crate) type TakeOver = dyn Fn(&UnixStream, &str) + Send + Sync;
 
-/// What such a request begins with.
+/// The beginning of such a request.
 const TAKE_OVER: &[u8] = b"take-over ";
 
 /// An open socket and the threads that answer at it. Dropping it finishes the request in progress, ends the threads and removes the socket.
@@ -116,7 +116,7 @@ fn remove_dead(page: &Path) {
         let is_dead =
             || connect(&path, Duration::from_millis(1)).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
         if path.extension() == Some(OsStr::new(SUFFIX)) && is_dead() {
-            // What cannot be removed stays for the next start.
+            // A file that cannot be removed stays for the next start.
             let _ = fs::remove_file(path);
         }
     }
@@ -137,7 +137,7 @@ fn listen(page: &Path, path: &Path) -> io::Result<UnixListener> {
     published.map(|()| listener)
 }
 
-/// What all threads of a socket share.
+/// The state that all threads of a socket share.
 struct Server {
     listener: UnixListener,
     /// How long a client may take to ask, and then to take its answer.
@@ -168,7 +168,7 @@ impl Clients {
         assert!(self.large <= LARGE_MAX.min(self.threads), "{} requests are large of {} clients", self.large, self.threads);
     }
 
-    /// Has the first one end where all are silent. What has arrived and was not read yet is no silence.
+    /// Has the first one end where all are silent. A request that has arrived and was not read yet is no silence.
     fn make_room(&mut self) {
         let is_silent = |stream: &Arc<UnixStream>| sockets::readable_bytes(stream.as_fd()) == 0;
         if self.silent.len() == CLIENTS_MAX && self.silent.iter().all(is_silent) {
@@ -184,7 +184,7 @@ impl Server {
     }
 
     fn lock(&self) -> MutexGuard<'_, Clients> {
-        // What is asserted under the lock is checked when a change is whole.
+        // Assertions under the lock are checked when a change is whole.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -228,7 +228,7 @@ impl Server {
             clients = self.wait(clients);
         }
         if clients.is_closed {
-            // Who waited is told so: copies of the listener's connections may stay open.
+            // A client that waited is told so: copies of the listener's connections may stay open.
             let _ = stream.shutdown(Shutdown::Both);
             return None;
         }
@@ -269,10 +269,10 @@ impl Drop for Room {
     }
 }
 
-/// What came of a client's request, as far as it is to be looked at.
+/// The part of a client's request that came, as far as it is to be looked at.
 struct Asked {
     line: Vec<u8>,
-    /// What a large one takes; it is refused where it got none.
+    /// The room that a large one takes; it is refused where it got none.
     room: Option<Room>,
 }
 
@@ -294,7 +294,7 @@ impl Client {
         if let Some(taking) = asked.line.strip_prefix(TAKE_OVER) {
             return (self.server.take_over)(&self.stream, String::from_utf8_lossy(taking).trim_end());
         }
-        // What an earlier request may have left behind by a panic is as good as what any other error leaves.
+        // An answer that an earlier request may have left behind by a panic is as good as what any other error leaves.
         let mut answer = self.server.answer.lock().unwrap_or_else(PoisonError::into_inner);
         if self.server.lock().is_closed {
             return;
@@ -313,7 +313,7 @@ impl Client {
         let mut asked = Asked { line: Vec::new(), room: None };
         let mut bytes = [0; 4096];
         loop {
-            // What has come already is taken however late it is, so this is never zero.
+            // Bytes that have come already are taken however late it is, so this is never zero.
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_micros(1));
             self.stream.set_read_timeout(Some(left)).ok()?;
             let length = match (&*self.stream).read(&mut bytes) {
@@ -367,7 +367,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // Lanes that were started meanwhile have copies of the descriptor. Who has gone needs no end of stream.
+        // Lanes that were started meanwhile have copies of the descriptor. A client that has gone needs no end of stream.
         let _ = self.stream.shutdown(Shutdown::Both);
         self.note_asked();
         let mut clients = self.server.lock();
@@ -391,7 +391,7 @@ fn respond(line: &[u8], answer: &mut Answer) -> Result<String, String> {
     answer(line)
 }
 
-/// The line of an answer, of at most so many bytes. What would break it is cut.
+/// The line of an answer, of at most so many bytes. Bytes that would break it are cut.
 fn written(answer: Result<String, String>, most: usize) -> Vec<u8> {
     let (word, mut words) = match answer {
         Ok(words) => ("ok", words),
@@ -466,7 +466,7 @@ mod tests {
     fn sent(socket: &ControlSocket, bytes: &[u8]) -> UnixStream {
         let mut stream = connect(&socket.path, LONG).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
-        // What is too long is not read to its end.
+        // A request that is too long is not read to its end.
         let _ = stream.write_all(bytes);
         stream
     }

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The word for the policy of all in the place of a protocol's own.
 const DEFAULT: &str = "default";
 
-/// What is changed. Written as the process is told, and read again: `packets dispatch hybrid`, `packets dispatch ip deferred` (or `default`),
+/// A change. Written as the process is told, and read again: `packets dispatch hybrid`, `packets dispatch ip deferred` (or `default`),
 /// `packets limit ip 512`, `packets clear ip`, `packets polling user_frac=30`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -31,7 +31,7 @@ pub enum Change {
     Limit(Number, usize),
     /// A protocol's counts of drops are 0 again.
     ClearDrops(Number),
-    /// What packets may take of the lanes' time ([`polling`](crate::admin::polling)).
+    /// The part of the lanes' time that packets may take ([`polling`](crate::admin::polling)).
     Polling(polling::Change),
 }
 
@@ -108,7 +108,7 @@ pub fn polled(page: &Path) -> Result<Option<u32>, ControlError> {
     Ok(control_client::ask(page, POLLED, PATIENCE)?.parse().ok())
 }
 
-/// What asks for it.
+/// The words that ask for it.
 pub(crate) const POLLED: &str = "packets polling";
 
 fn name(number: Number) -> &'static str {
@@ -134,7 +134,7 @@ fn limit(text: &str) -> Result<usize, String> {
     if limit > LIMIT_MAX { Err(Refused::Limit { got: limit }.to_string()) } else { Ok(limit) }
 }
 
-/// What a message repeats of a text that is wrong.
+/// The part of a text that a message repeats because it is wrong.
 fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(32)]
 }

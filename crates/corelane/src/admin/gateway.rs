@@ -19,6 +19,8 @@ use std::path::Path;
 use std::time::Duration;
 use words::{Page, Request, json};
 
+#[cfg(test)]
+pub(crate) use lanes::{Beside, Passed};
 pub(crate) use lanes::{Counted, Found, InForce, Lanes, Seen, Sighted, add_row, add_totals};
 pub(crate) use offloaded::Offloaded;
 pub(crate) use ruling::Ruling;
@@ -36,7 +38,7 @@ const TRIES: usize = 4;
 /// A list of a gateway's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed<T> {
-    /// What is on it.
+    /// The rows on it.
     pub rows: Vec<T>,
     /// It was changed while it came: some of it may be missing, or there twice.
     pub has_changed: bool,
@@ -114,7 +116,7 @@ pub fn way(page: &Path, to: IpAddr) -> Result<Way, ControlError> {
     ask(page, &Request::Way { to })
 }
 
-/// What the rules make of a packet, such as `in via vlan10 tcp 10.0.10.5:4000 > 192.0.2.1:80 syn`: a line for each rule that it comes to, and the verdict. Nothing is counted.
+/// The verdict of the rules on a packet, such as `in via vlan10 tcp 10.0.10.5:4000 > 192.0.2.1:80 syn`: a line for each rule that it comes to, and the verdict. Nothing is counted.
 ///
 /// # Errors
 /// Every [`ControlError`].
@@ -122,7 +124,7 @@ pub fn trace(page: &Path, packet: &str) -> Result<Listed<String>, ControlError> 
     list(page, |from| Request::Trace { packet: packet.to_owned(), from })
 }
 
-/// What was forwarded at each interface.
+/// The packets forwarded at each interface.
 ///
 /// # Errors
 /// Every [`ControlError`].
@@ -130,7 +132,7 @@ pub fn interfaces(page: &Path) -> Result<Listed<InterfaceRow>, ControlError> {
     list(page, |from| Request::Interfaces { from })
 }
 
-/// What the gateway has, and what packets have left behind.
+/// The gateway's state, and what packets have left behind.
 ///
 /// # Errors
 /// Every [`ControlError`].

@@ -1,5 +1,6 @@
-//! Facts that only the operating system has, for programs that measure themselves, others, or the machine.
+//! Facts that only the operating system has, for programs that measure themselves, others, or the machine. Those of other processes need the feature `machine`.
 
+#[cfg(feature = "machine")]
 pub use corelane_machine::connections::{Connection, connections, shares_network};
 pub use corelane_machine::ethtool::{Channels, Ethtool, Fields, FlowKind, HashFunction, Rings, Rss};
 pub use corelane_machine::interfaces::{Interface, Link, cpu_list, list as interfaces};
@@ -9,5 +10,6 @@ pub use corelane_machine::topology::Cpu;
 pub use corelane_machine::{Machine, StolenTime, stolen_time};
 pub use corelane_os::caller::connect_from;
 pub use corelane_os::clock::{now as monotonic_nanoseconds, sleep_until, wall_clock};
+#[cfg(feature = "machine")]
 pub use corelane_os::processes::{Footprint, Process, ProcessTree, ThreadTimes, TreeTimes, thread_times};
 pub use corelane_os::runner::thread_id;

@@ -17,7 +17,7 @@ const APART: u64 = 1_000_000_000;
 
 macro_rules! degraded {
     ($($name:ident $code:literal $meaning:literal,)*) => {
-        /// What a program has to do without.
+        /// A thing that a program has to do without.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Degraded {

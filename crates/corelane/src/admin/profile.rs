@@ -1,4 +1,4 @@
-//! What lanes do while they run: the functions in which their threads are, sampled by the system's clock. Lanes are not asked, and do nothing for it.
+//! The work of lanes while they run: the functions in which their threads are, sampled by the system's clock. Lanes are not asked, and do nothing for it.
 //! With the feature `profile`.
 //!
 //! ```text
@@ -18,10 +18,10 @@ const HERTZ: u64 = 99;
 const PAUSE_NANOSECONDS: u64 = 20_000_000;
 /// Different stacks at the most; what comes beyond is counted as [`Profile::others`].
 const STACKS_MAX: usize = 100_000;
-/// What stands for the time in calls of the system's.
+/// The name for the time in calls of the system's.
 const KERNEL: &str = "[kernel]";
 
-/// What the lanes of a process did.
+/// The work of a process's lanes.
 #[derive(Debug, Default)]
 pub struct Profile {
     /// How often lanes were found in these functions, the outermost first: before all others the lane's name.
@@ -86,7 +86,7 @@ pub fn profile(process: u32, lanes: &BTreeMap<usize, u32>, span: Duration) -> io
     Ok(Profile { stacks: found.named(&mut names), others: found.others + lost, sees_kernel })
 }
 
-/// What was sampled: the lane, the addresses of its functions, and whether in the kernel.
+/// A sample: the lane, the addresses of its functions, and whether in the kernel.
 type SampledStack = (usize, Vec<u64>, bool);
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! What is wrong with a program of lanes, as far as its page tells: the one answer of `corelane stat`, `corelane top` and the dashboard.
+//! Faults of a program of lanes, as far as its page tells: the one answer of `corelane stat`, `corelane top` and the dashboard.
 //!
 //! The first lines say, in plain words, who is not served: the process is dead or stopped, or drains, or a lane is stalled. Then comes what was lost,
 //! refused or limited, by the names of its counters, and last what the program has to do without.
@@ -18,7 +18,7 @@ pub enum Grade {
     Grave,
     /// Something was lost, refused or limited, or was answered with an error.
     Counted,
-    /// What the program has to do without, and what is to be known of these figures.
+    /// A thing that the program has to do without, or that is to be known of these figures.
     Note,
 }
 
@@ -27,7 +27,7 @@ pub enum Grade {
 pub struct Finding {
     /// How much it matters.
     pub grade: Grade,
-    /// What it says: one line.
+    /// Its words: one line.
     pub text: String,
 }
 
@@ -171,7 +171,7 @@ fn drain(snapshot: &Snapshot) -> Option<String> {
     Some(format!("the process drains{}: nothing new is taken; {open}", since.unwrap_or_default()))
 }
 
-/// What is wrong with the packets of all lanes.
+/// The faults in the packets of all lanes.
 fn of_packets(snapshot: &Snapshot) -> Vec<String> {
     let rows: Vec<_> = snapshot.lanes.iter().filter_map(|lane| lane.packets.as_ref()).map(|packets| &packets.values).collect();
     let sum = Values::<PacketCounter>::sum(rows);
@@ -186,7 +186,7 @@ fn of_number(count: u64, words: &str) -> String {
     format!("{what} {rest}")
 }
 
-/// What services and lanes count of it: failures of the server first, and those of clients last.
+/// The faults that services and lanes count: failures of the server first, and those of clients last.
 fn of_counters(snapshot: &Snapshot) -> Vec<String> {
     let mut lines = Vec::new();
     for service in &snapshot.services {
@@ -210,7 +210,7 @@ fn counted<C: Counter>(lines: &mut Vec<(u8, String)>, snapshot: &Snapshot, whose
     }
 }
 
-/// Who is at fault where this is counted, or which bound was met, and what to do; none where the name says it.
+/// The culprit where this is counted, or the bound that was met, and what to do; none where the name says it.
 fn meaning(name: &str) -> Option<String> {
     let bound = BOUNDS.iter().find(|bound| bound.counter == name);
     let limit = name.strip_suffix("_hits").filter(|limit| Limits::is_named(limit));
@@ -252,7 +252,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     corelane_watch::counters! {
-        /// What a service of HTTP counts of its answers.
+        /// The counters of a service of HTTP for its answers.
         enum Web {
             Good "answers_2xx" Counter "answers" "Answers.";
             Missing "answers_4xx" Counter "answers" "Refusals.";
@@ -348,9 +348,9 @@ mod tests {
     /// Nothing that is refused at a bound is passed over in silence, and each says which bound, or who is at fault.
     #[test]
     fn every_bound_that_can_be_met_is_told_with_what_to_do() {
-        // Whoever meets these is served as it should be.
+        // A client that meets these is served as it should be.
         let well = ["output_high_hits", "requests_in_flight_max_hits"];
-        // What the dashboard's own thread counts stands on no page.
+        // Counts of the dashboard's own thread stand on no page.
         for bound in BOUNDS.iter().filter(|bound| bound.service != Some("dashboard")) {
             assert!(is_wrong(bound.counter) != well.contains(&bound.counter), "{}", bound.counter);
             assert!(meaning(bound.counter).is_some_and(|words| !words.is_empty()), "{}", bound.counter);

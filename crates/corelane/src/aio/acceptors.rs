@@ -32,7 +32,7 @@ impl Acceptors {
         self.waiting.remove(at).map(|(_, waker)| waker)
     }
 
-    /// Who is to be woken for a connection.
+    /// The task that is to be woken for a connection.
     pub(super) fn next(&mut self) -> Option<Waker> {
         self.waiting.pop_front().map(|(_, waker)| waker)
     }

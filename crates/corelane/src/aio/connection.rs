@@ -20,7 +20,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Who pays for what it holds.
+    /// The payer of what it holds.
     pub(super) fn payer(&self) -> Payer {
         self.link.payer()
     }
@@ -48,7 +48,7 @@ impl Connection {
         Filling { link: &self.link, bytes }
     }
 
-    /// What has come and was not taken: looked at, and taken, in place. `with` is called at once, and may not use the connection.
+    /// The bytes that have come and were not taken: looked at, and taken, in place. `with` is called at once, and may not use the connection.
     pub fn input<R>(&self, with: impl FnOnce(&mut Input) -> R) -> R {
         self.link.with_input(with)
     }
@@ -103,7 +103,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until something may be written; returns how many bytes, until it waits again. What is written in one piece may be more.
+    /// Waits until something may be written; returns how many bytes, until it waits again. One piece of writing may be more.
     ///
     /// # Errors
     /// [`Error::Ended`].
@@ -167,7 +167,7 @@ impl Connection {
         AtWork { link: self.link.clone() }
     }
 
-    /// Says no more: behind all that was written our side finishes, which the peer sees as the end of the stream. What the peer says is read as before, until it
+    /// Says no more: behind all that was written our side finishes, which the peer sees as the end of the stream. The peer's bytes are read as before, until it
     /// finishes too or the connection is dropped. A write from now on is [`Error::Finished`].
     pub fn finish(&self) {
         self.link.finish();
@@ -180,7 +180,7 @@ impl Connection {
     }
 
     /// Has a drain leave the end of this connection to its task, or not: what the peer says is taken as before, until the task drops it or `drain_limit` is
-    /// over. What was said last before the drain begins counts.
+    /// over. The last call before the drain begins counts.
     pub fn outlive_drain(&self, outlives: bool) {
         self.link.outlive_drain(outlives);
     }

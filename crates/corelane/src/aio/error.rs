@@ -4,7 +4,7 @@ use corelane_seam::Fault;
 use corelane_svc::{Ending, Error as ServiceError, Lost};
 use std::fmt;
 
-/// What asynchronous connections return.
+/// The result of calls on asynchronous connections.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation came to nothing.
@@ -15,7 +15,7 @@ pub enum Error {
     Ended {
         /// How.
         ending: Ending,
-        /// What the socket said, if that was it.
+        /// The socket's fault, if that was it.
         fault: Option<Fault>,
     },
     /// The caller has said before that it says no more ([`Connection::finish`](super::Connection::finish)).

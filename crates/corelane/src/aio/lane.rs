@@ -100,7 +100,7 @@ impl<T: Talk> Lane<T> {
         Sleep { shared: self.shared.clone(), deadline: self.shared.spawner.now() + time, key: None }
     }
 
-    /// What a future gives within so long, or None: then it is dropped.
+    /// The result of a future within so long, or None: then it is dropped.
     pub async fn within<F: Future>(&self, time: Duration, future: F) -> Option<F::Output> {
         match select(future, self.sleep(time)).await {
             Either::First(output) => Some(output),
@@ -193,7 +193,7 @@ impl<T: Talk> Lane<T> {
         let (file, facts) = self.open_beneath(directory, path, OpenOptions::new().read(true)).await?;
         let mut offset = 0;
         while offset < facts.length {
-            // What is brought before there is room for it could be gone from memory again by then.
+            // A part brought before there is room for it could be gone from memory again by then.
             to.room().await?;
             let length = self.warm(&file, offset, WINDOW_BYTES.min(facts.length - offset)).await?;
             to.send(FilePart { file: file.clone(), offset, length }).await?;

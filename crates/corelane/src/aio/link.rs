@@ -57,7 +57,7 @@ impl Touched {
     }
 }
 
-/// What becomes of the connection when all that was written has been taken.
+/// The fate of the connection when all that was written has been taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
     /// It goes on.
@@ -105,15 +105,15 @@ pub struct Link {
 struct Own {
     /// None until it is being opened.
     id: Option<ConnectionId>,
-    /// Who waits until it is open, if this side opens it.
+    /// The wait until it is open, if this side opens it.
     opener: Option<Key>,
     peer: Option<Peer>,
-    /// Who pays for what is written.
+    /// The payer of what is written.
     payer: Payer,
     arena: Arena,
     record_max: usize,
     is_touched: bool,
-    /// What has come and was not read; ends with the stream.
+    /// The bytes that have come and were not read; ends with the stream.
     input: Input,
     is_finished: bool,
     is_truncated: bool,
@@ -124,7 +124,7 @@ struct Own {
     wanted: usize,
     /// How many say that it is at work all the same.
     works: usize,
-    /// What was written and is to be taken; small writes gather in the lease, which is its end.
+    /// The bytes that were written and are to be taken; small writes gather in the lease, which is its end.
     chain: Chain,
     gather: Option<Lease>,
     /// Bytes that may be written before it waits.
@@ -142,7 +142,7 @@ struct Own {
     requests: usize,
     /// The service has said that the task waits for the rest of a record.
     is_amid: bool,
-    /// What the task has said that the peer owes, and nobody has taken note of; and whether it ever has.
+    /// The debt of the peer that the task has told, and nobody has taken note of; and whether it ever has.
     owes: Option<Owes>,
     tells_owed: bool,
     /// Requests go on: the time of who is at work, and of idleness, begins anew.
@@ -221,7 +221,7 @@ impl Link {
         assert!(before.is_none(), "a connection is opened once");
     }
 
-    /// Who waits until it is open, to be told.
+    /// The wait until it is open, to be told.
     pub(super) fn take_opener(&self) -> Option<Key> {
         self.own.borrow_mut().opener.take()
     }
@@ -242,7 +242,7 @@ impl Link {
         self.touch(own);
     }
 
-    /// Who pays for it: after its end the lane.
+    /// Its payer: after its end the lane.
     pub(super) fn payer(&self) -> Payer {
         self.own.borrow().payer()
     }
@@ -264,7 +264,7 @@ impl Link {
         self.own.borrow().id
     }
 
-    /// What has come and was not read; where more waits with the connection it comes as soon as that is taken, whether or not it is waited for.
+    /// The bytes that have come and were not read. Where more wait with the connection, they come as soon as these are taken, whether or not they are waited for.
     pub(super) fn with_input<R>(self: &Rc<Self>, with: impl FnOnce(&mut Input) -> R) -> R {
         let own = &mut *self.own.borrow_mut();
         let output = with(&mut own.input);
@@ -305,7 +305,7 @@ impl Link {
         self.touch(own);
     }
 
-    /// What the peer owes from now on.
+    /// Sets what the peer owes from now on.
     pub(super) fn peer_owes(self: &Rc<Self>, owes: Owes) {
         let own = &mut *self.own.borrow_mut();
         (own.owes, own.tells_owed) = (Some(owes), true);
@@ -326,7 +326,7 @@ impl Link {
         self.touch(own);
     }
 
-    /// What is to become of it; the worse of what it was told.
+    /// Sets its fate; the worse of what it was told.
     pub(super) fn meet(self: &Rc<Self>, fate: Fate) {
         let own = &mut *self.own.borrow_mut();
         if fate > own.fate {
@@ -577,7 +577,7 @@ impl Link {
         if input.is_finished() {
             (own.is_finished, own.is_truncated) = (true, input.is_truncated());
         }
-        // What came last is taken whatever waits: nothing follows it.
+        // The last bytes are taken whatever waits: nothing follows them.
         if own.input.is_empty() || own.wanted > own.input.len() || own.is_finished {
             own.input.append(input.take_all());
         }
@@ -685,7 +685,7 @@ impl Link {
 }
 
 impl Own {
-    /// Who waits can be woken, for what it waits for: until the end, which wakes them all.
+    /// Each wait can be woken, for what it waits for: until the end, which wakes them all.
     fn assert_who_waits_is_known(&self) {
         assert!(self.end.is_none(), "nobody waits after the end");
         assert!(self.wanted == 0 || self.reader.is_some(), "who waits for bytes is known");
@@ -749,7 +749,7 @@ impl Own {
         let goes_on = goes_on || wrote && !self.tells_owed;
         let mut before = if goes_on || !is_at_work { self.ticket.take() } else { None };
         if is_at_work && self.ticket.is_none() {
-            // What has moved is young again. Where only one ticket may be held (`requests_in_flight_max`, which counts this), the one before is kept.
+            // A connection that has moved is young again. Where only one ticket may be held (`requests_in_flight_max`, which counts this), the one before is kept.
             self.ticket = output.hold(Order::Any).ok().or_else(|| before.take());
         }
         if let Some(ticket) = before {

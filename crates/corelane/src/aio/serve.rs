@@ -47,7 +47,7 @@ pub struct Serve<T: Talk = Silent, C: OwnCounter = NoCounter> {
     /// None until the lane turns: a lane may be told to drain, or to end, before it does.
     lane: Option<Lane<T>>,
     is_draining: bool,
-    /// Who waits for the answer to which question, by [`Asking::index`].
+    /// The waits for answers to questions, by [`Asking::index`].
     asked: Vec<Option<Key>>,
     /// Questions for which there was no room.
     unasked: VecDeque<(Key, usize, T::Question)>,
@@ -81,7 +81,7 @@ pub fn main<T: Talk, R>(start: impl AsyncFnOnce(Lane<T>) -> R + 'static) -> Serv
     Serve::new(Box::new(main))
 }
 
-/// A service of an `async fn` that is called for each connection that was accepted, in a task of its own. What it returns is dropped, and the connection
+/// A service of an `async fn` that is called for each connection that was accepted, in a task of its own. Its result is dropped, and the connection
 /// with it unless it was given to somebody else; if it panics, its connection is broken off.
 pub fn each<T: Talk, R>(handle: impl AsyncFn(Lane<T>, Connection) -> R + 'static) -> Serve<T> {
     let handle = Rc::new(handle);
@@ -202,7 +202,7 @@ impl<T: Talk, C: OwnCounter> Serve<T, C> {
     }
 
     fn run_errand(&mut self, cx: &mut Cx<'_, T>, errand: Errand<T>) {
-        // Who asked may have been dropped since.
+        // The task that asked may have been dropped since.
         if errand.awaited().is_some_and(|key| !self.lane().shared.waits.borrow().has(key)) {
             return;
         }
@@ -233,7 +233,7 @@ impl<T: Talk, C: OwnCounter> Serve<T, C> {
     /// Begins the calls that wait for a helper thread, as far as there is room; it is nudged when there is more.
     fn begin_waiting(&mut self, cx: &mut Cx<'_, T>) {
         while let Some((key, begin)) = self.waiting.pop_front() {
-            // Who was dropped meanwhile needs no helper.
+            // A task that was dropped meanwhile needs no helper.
             if !self.lane().shared.waits.borrow().has(key) {
                 continue;
             }
@@ -407,7 +407,7 @@ impl<T: Talk, C: OwnCounter> StreamService for Serve<T, C> {
         self.ask_again();
     }
 
-    /// What its task has said before still reaches the peer.
+    /// Bytes that its task has written before still reach the peer.
     fn overdue(&mut self, _cx: &mut Cx<'_, T>, _link: &mut Rc<Link>, _input: &mut Input, _output: &mut Output) -> Next {
         Next::Close
     }

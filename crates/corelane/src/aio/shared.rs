@@ -1,4 +1,4 @@
-//! What all tasks of a service on one lane share, and what they have asked of it.
+//! All that the tasks of a service on one lane share, and what they have asked of it.
 
 use super::acceptors::Acceptors;
 use super::connection::Connection;
@@ -20,7 +20,7 @@ pub(super) type Begin<T> = Box<dyn FnOnce(&mut Cx<'_, T>, u64)>;
 /// Something else done with the lane as the service sees it.
 pub(super) type Do<T> = Box<dyn FnOnce(&mut Cx<'_, T>)>;
 
-/// What a task asks of the service: it is done before the turn is flushed.
+/// A task's wish to the service: it is done before the turn is flushed.
 pub(super) enum Errand<T: Talk> {
     /// Begin an operation.
     Begin(Key, Begin<T>),
@@ -32,12 +32,12 @@ pub(super) enum Errand<T: Talk> {
     Reply(Call<T>, T::Answer),
     /// Open a connection.
     Connect(Key, Rc<Link>, Address),
-    /// Whatever else.
+    /// Anything else.
     Do(Do<T>),
 }
 
 impl<T: Talk> Errand<T> {
-    /// Who waits for what comes of it.
+    /// The wait for what comes of it.
     pub(super) fn awaited(&self) -> Option<Key> {
         match self {
             Self::Begin(key, _) | Self::Offload(key, _) | Self::Ask(key, ..) | Self::Connect(key, ..) => Some(*key),
@@ -46,10 +46,10 @@ impl<T: Talk> Errand<T> {
     }
 }
 
-/// What may stay in a list though nobody waits for it, however few wait.
+/// The most that may stay in a list though nobody waits for it, however few wait.
 const FORGOTTEN_MAX: usize = 64;
 
-/// What the tasks of a service share on one lane.
+/// The state that the tasks of a service share on one lane.
 pub(super) struct Shared<T: Talk> {
     pub(super) lane: usize,
     pub(super) lanes: usize,
@@ -109,12 +109,12 @@ impl<T: Talk> Shared<T> {
         let (awaited, forgotten) = std::mem::take(list).into_iter().partition(|entry| waits.has(key(entry)));
         *list = awaited;
         assert!(list.len() <= waits.len(), "who waits stands in a list once");
-        // What they asked is the users', and its drop may use this lane.
+        // Their wishes are the users', and the drop of one may use this lane.
         drop(waits);
         drop::<VecDeque<E>>(forgotten);
     }
 
-    /// What a task has waited for is here. Who waits no more has it dropped.
+    /// The thing that a task has waited for is here. It is dropped where the task waits no more.
     pub(super) fn settle(&self, cx: &mut Cx<'_, T>, key: Key, done: Done<T>) {
         let settled = self.waits.borrow_mut().settle(key, done);
         match settled {

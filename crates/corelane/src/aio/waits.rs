@@ -1,4 +1,4 @@
-//! What tasks wait for beside connections: operations, questions, connections that are being opened, the drain.
+//! The waits of tasks beside connections: operations, questions, connections that are being opened, the drain.
 
 use super::connection::Connection;
 use super::link::store;
@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// What came of it.
+/// The outcome of a wait.
 pub(super) enum Done<T: Talk> {
     /// An operation has ended.
     Outcome(Outcome),

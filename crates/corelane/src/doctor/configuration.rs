@@ -1,4 +1,4 @@
-//! What stands in the way of a program of lanes on this machine, found before it is started.
+//! Obstacles to a program of lanes on this machine, found before it is started.
 
 use super::Found;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! What lanes ask of the kernel, each tried by the crate that uses it.
+//! The features that lanes ask of the kernel, each tried by the crate that uses it.
 
 use super::Found;
 use crate::lanes::DriverKind;
@@ -37,7 +37,7 @@ pub(super) fn epoll_pwait2() -> Found {
     has(tried(Probes::default()).epoll_pwait2, "waits are of nanoseconds", "waits are rounded up to milliseconds")
 }
 
-/// What is there, or what is in its place.
+/// The finding: the feature, or what is in its place.
 fn has(is_there: bool, fine: &str, instead: &str) -> Found {
     if is_there { Found::fine(fine) } else { Found::degraded(instead) }
 }

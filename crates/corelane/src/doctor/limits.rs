@@ -1,4 +1,4 @@
-//! What the machine, its administrator and the process's surroundings allow.
+//! Limits that the machine, its administrator and the process's surroundings set.
 
 use super::Found;
 use crate::lanes::LaneSettings;
@@ -61,7 +61,7 @@ pub(super) fn backlog() -> Found {
     }
 }
 
-/// What a socket's buffer should be allowed to have: some trains of datagrams.
+/// The size that a socket's buffer should be allowed to have: some trains of datagrams.
 const BUFFER_BYTES: i64 = 4 << 20;
 
 pub(super) fn socket_buffers() -> Found {

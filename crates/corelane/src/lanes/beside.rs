@@ -1,4 +1,4 @@
-//! What services have outside of the lanes, made of the places where they listen.
+//! The parts of services outside of the lanes, made of the places where they listen.
 
 use crate::lanes::choice::Chosen;
 use crate::lanes::place::Place;
@@ -11,14 +11,14 @@ use std::any::Any;
 pub struct Opened<'a> {
     /// The place.
     pub place: &'a Place,
-    /// What was chosen for it.
+    /// The choices for it.
     pub chosen: &'a Chosen,
 }
 
 /// Is called once, outside of the lanes, when all of them listen.
 pub(crate) type OnceStarted = fn(&[Opened<'_>]) -> Beside;
 
-/// What a service has outside of the lanes while they run.
+/// The part of a service that is outside of the lanes while they run.
 #[derive(Default)]
 pub struct Beside {
     pub(crate) notes: Vec<Record>,

@@ -1,4 +1,4 @@
-//! What a program of lanes is to be, before it is started.
+//! A program of lanes as it is to be, before it is started.
 
 use crate::error::Error;
 use crate::lanes::beside::{Beside, OnceStarted};
@@ -43,21 +43,21 @@ pub(crate) struct Served {
     pub(crate) url: Option<Url>,
     pub(crate) over_connections: bool,
     pub(crate) limits: Limits,
-    /// What it counts of its own.
+    /// The counters of its own.
     pub(crate) counters: &'static [Declaration],
     /// None for one that no entry has added.
     pub(crate) declared: Option<Declared>,
     pub(crate) add: Adder,
 }
 
-/// What an entry has declared of a service that it has added.
+/// All that an entry has declared of a service that it has added.
 #[derive(Clone)]
 pub(crate) struct Declared {
     /// The entry's name.
     pub(crate) name: &'static str,
-    /// What was chosen of its options.
+    /// The choices among its options.
     pub(crate) chosen: Chosen,
-    /// What is to be called once all lanes listen.
+    /// The call that is to come once all lanes listen.
     pub(crate) once_started: Option<OnceStarted>,
 }
 
@@ -86,7 +86,7 @@ pub struct Lanes {
     pub(crate) driver_settings: DriverSettings,
     /// The ports by which lanes have frames.
     pub(crate) wires: Wires,
-    /// What was asked of the kernel's receiving.
+    /// The part of each CPU that was asked for beside the kernel's receiving.
     pub(crate) receiving: Asked,
     pub(crate) join: bool,
     pub(crate) handed: Vec<Handed>,
@@ -117,7 +117,7 @@ pub struct Lanes {
     pub(crate) keepsakes: Vec<Keepsake>,
     /// Files of which it was made, and of which it may be made again.
     pub(crate) files: Vec<ReadFile>,
-    /// What was found while the settings were read.
+    /// Remarks from when the settings were read.
     pub(crate) notes: Vec<Record>,
     /// Which processes had the ports that are to be served.
     pub(crate) holders: Vec<(Address, String)>,
@@ -172,13 +172,13 @@ impl Lanes {
         self
     }
 
-    /// What the lanes ask the operating system through.
+    /// The driver, through which lanes ask the operating system.
     pub fn driver(mut self, driver: DriverChoice) -> Self {
         self.driver = driver;
         self
     }
 
-    /// How each lane's driver uses the lane's memory and its helper threads. What is out of range is refused at the start, with the range.
+    /// How each lane's driver uses the lane's memory and its helper threads. A value out of range is refused at the start, with the range.
     pub fn driver_settings(mut self, settings: DriverSettings) -> Self {
         self.driver_settings = settings;
         self
@@ -215,7 +215,7 @@ impl Lanes {
         self
     }
 
-    /// The part of each lane's CPU that it keeps beside the receiving of these interfaces under a flood, 0 to 99 per cent; by default 50. What one does not use,
+    /// The part of each lane's CPU that it keeps beside the receiving of these interfaces under a flood, 0 to 99 per cent; by default 50. A part that one does not use,
     /// the other has. With the feature `packets`.
     #[cfg(feature = "packets")]
     pub fn user_fraction(mut self, per_cent: u8) -> Self {
@@ -327,7 +327,7 @@ impl Lanes {
     }
 
     /// How many parcels of each lane's memory other lanes may have at once, and for how long one may be away ([`AbroadLimits`]); an eighth of that memory in any case. It
-    /// counts where a service lends ([`Cx::lend`](crate::Cx::lend)), and costs each lane 50 bytes a parcel that may be away there. What is out of range is refused at the start, with the range.
+    /// counts where a service lends ([`Cx::lend`](crate::Cx::lend)), and costs each lane 50 bytes a parcel that may be away there. A value out of range is refused at the start, with the range.
     pub fn parcels(mut self, limits: AbroadLimits) -> Self {
         self.parcels = limits;
         self
@@ -493,7 +493,7 @@ impl Lanes {
 
     /// Has something small (at most 4 KiB) go over to the process that takes over, where both have the feature `take-over`. `give` is called there and returns its name and its bytes. `take` hears, before
     /// the lanes begin, the name and bytes of each that the process before has given, and returns whether this one is its own: it then gets no other. A name says
-    /// all that must be the same in both processes for the bytes to be of use. What is heard may come from another version, so `take` passes over what it cannot read.
+    /// all that must be the same in both processes for the bytes to be of use. The bytes heard may come from another version, so `take` passes over what it cannot read.
     pub fn keepsake(
         mut self,
         give: impl Fn() -> (String, Vec<u8>) + Send + Sync + 'static,

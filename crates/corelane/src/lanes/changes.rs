@@ -1,4 +1,4 @@
-//! What is changed of the packets of running lanes, from outside. Without the feature `packets`, `without::changes` stands in its place.
+//! Changes to the packets of running lanes, from outside. Without the feature `packets`, `without::changes` stands in its place.
 
 use crate::admin::dispatch::{self, Asked};
 use crate::lanes::frames::Placing;

@@ -14,11 +14,11 @@ pub use corelane_svc::amounts::{size, size_word, size_words, time};
 pub struct Flag {
     /// Its name, in small letters, digits and hyphens.
     pub name: &'static str,
-    /// What it does, as the end of a line of help.
+    /// Its effect, as the end of a line of help.
     pub help: &'static str,
 }
 
-/// What an option counts that is a size: `4096`, `64KiB`, `16MiB`.
+/// The unit of an option that is a size: `4096`, `64KiB`, `16MiB`.
 pub const BYTES: &str = "bytes";
 
 /// An option that is a whole number.
@@ -27,17 +27,17 @@ pub const BYTES: &str = "bytes";
 pub struct Number {
     /// Its name, as [`Flag::name`].
     pub name: &'static str,
-    /// What it counts, such as `cents`. [`BYTES`] may have units of their own ([`size`]).
+    /// The unit that it counts, such as `cents`. [`BYTES`] may have units of their own ([`size`]).
     pub unit: &'static str,
     /// The least that makes sense.
     pub least: u64,
     /// The most that makes sense.
     pub most: u64,
-    /// What it is unless something is chosen.
+    /// Its value unless something is chosen.
     pub default: u64,
     /// It has to be chosen to mean anything: help names no default.
     pub is_chosen: bool,
-    /// What it sets, as the end of a line of help.
+    /// The thing that it sets, as the end of a line of help.
     pub help: &'static str,
 }
 
@@ -65,9 +65,9 @@ pub struct Time {
     pub least: Duration,
     /// The most that makes sense.
     pub most: Duration,
-    /// What it is unless something is chosen.
+    /// Its value unless something is chosen.
     pub default: Duration,
-    /// What it sets, as the end of a line of help.
+    /// The thing that it sets, as the end of a line of help.
     pub help: &'static str,
 }
 
@@ -77,11 +77,11 @@ pub struct Time {
 pub struct OneOf {
     /// Its name, as [`Flag::name`].
     pub name: &'static str,
-    /// What stands for the value in help, such as `FORMAT`.
+    /// The word for its value in help, such as `FORMAT`.
     pub value: &'static str,
     /// The names that it can have; unless something is chosen it has the first one.
     pub names: &'static [&'static str],
-    /// What it sets, as the end of a line of help.
+    /// The thing that it sets, as the end of a line of help.
     pub help: &'static str,
 }
 
@@ -91,11 +91,11 @@ pub struct OneOf {
 pub struct Text {
     /// Its name, as [`Flag::name`].
     pub name: &'static str,
-    /// What stands for the value in help, such as `DIR`.
+    /// The word for its value in help, such as `DIR`.
     pub value: &'static str,
     /// Says what is wrong with a value, and how a right one is written.
     pub check: fn(&str) -> Result<(), String>,
-    /// What it sets, as the end of a line of help.
+    /// The thing that it sets, as the end of a line of help.
     pub help: &'static str,
     /// The files and directories that a value names, for whoever confines the program.
     pub paths: fn(&str) -> Vec<PathUse>,
@@ -161,7 +161,7 @@ impl Number {
         format!("{} to {}", self.word(self.least), self.word(self.most))
     }
 
-    /// What it can be, with what it counts.
+    /// The values that it can have, with their unit.
     fn range(&self) -> String {
         match self.unit {
             BYTES => format!("{} to {}", self.word(self.least), size_words(self.most)),
@@ -278,7 +278,7 @@ impl Choice {
         }
     }
 
-    /// What stands for its value in help; none for a flag.
+    /// The word for its value in help; none for a flag.
     pub fn value(&self) -> Option<&'static str> {
         match self {
             Self::Flag(_) => None,
@@ -290,7 +290,7 @@ impl Choice {
         }
     }
 
-    /// What it does, with unit, range and default.
+    /// Its effect, with unit, range and default.
     pub fn help(&self) -> String {
         match self {
             Self::Flag(flag) => flag.help.to_owned(),
@@ -328,7 +328,7 @@ impl Choice {
     }
 }
 
-/// What was chosen of an option.
+/// The choice of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
     Flag(bool),
@@ -338,19 +338,19 @@ enum Value {
     Text(String),
 }
 
-/// What somebody chose of the options that are declared.
+/// All choices of the options that are declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
     values: Vec<(&'static str, Value)>,
     paths: Vec<PathUse>,
 }
 
-/// What is wrong with a choice: with which option, and why.
+/// The fault of a choice: with which option, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The option, as it was written.
     pub option: String,
-    /// What is wrong with it.
+    /// Its fault.
     pub why: String,
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn refused_at(known: &[(Address, String)], url: &Url, address: &Addre
 
 impl Lanes {
     /// Looks which processes have the ports that are to be served, so that the start can name them if it is refused there. For a program that confines itself before it
-    /// starts, and may not look at others any more then. Who shares ports, or takes them over, has nothing to look for.
+    /// starts, and may not look at others any more then. A program that shares ports, or takes them over, has nothing to look for.
     pub fn with_holders(mut self) -> Self {
         if !self.join && self.take_over.is_none() && self.handed.is_empty() {
             self.holders = holders_of(&self);
@@ -129,7 +129,7 @@ pub fn holder(transport: Transport, address: SocketAddr) -> Option<String> {
     found.flatten().find_map(|holder| owners::of_socket(holder.inode)).map(|owner| owner.to_string())
 }
 
-/// What cannot be served over an interface's frames.
+/// Refuses places that cannot be served over an interface's frames.
 fn refuse_on_frames(device: &str, url: &Url, transport: Transport, address: &Address) -> Result<(), Error> {
     let refused = |why: String| Err(Error::Setting { name: "packet", why });
     if transport == Transport::Tcp {

@@ -1,6 +1,6 @@
-//! What became of the connections when the lanes were told to end.
+//! The fate of the connections when the lanes were told to end.
 
-use corelane_watch::{ServiceCounter, Snapshot};
+use corelane_watch::{Page, ServiceCounter};
 use std::fmt;
 
 /// How connections ended from the moment on at which the lanes were told to end, from the counters of their page.
@@ -16,21 +16,21 @@ pub struct Drained {
 }
 
 impl Drained {
-    pub(crate) fn between(before: &Snapshot, after: &Snapshot) -> Self {
-        let sum = |snapshot: &Snapshot, counters: &[ServiceCounter]| -> u64 {
-            let of = |service: &corelane_watch::ServiceSnapshot| {
-                counters.iter().map(|counter| service.values.get(*counter)).sum::<u64>()
-            };
-            snapshot.services.iter().map(of).sum()
-        };
-        let since = |counters: &[ServiceCounter]| sum(after, counters).saturating_sub(sum(before, counters));
+    /// Counts the endings of a page's connections, in order, cut and broken off, and those that are open.
+    pub(crate) fn counts(page: &Page) -> [u64; 4] {
         use ServiceCounter as C;
-        Self {
-            in_order: since(&[C::EndingsCompleted, C::EndingsEndOfStream, C::EndingsClosing]),
-            // A lane that is stopped leaves its connections as they are.
-            cut: since(&[C::EndingsAborted]) + sum(after, &[C::ConnectionsOpen]),
-            broken_off: since(&[C::EndingsError]),
-        }
+        [
+            page.sum(&[C::EndingsCompleted, C::EndingsEndOfStream, C::EndingsClosing]),
+            page.sum(&[C::EndingsAborted]),
+            page.sum(&[C::EndingsError]),
+            page.sum(&[C::ConnectionsOpen]),
+        ]
+    }
+
+    pub(crate) fn between(before: [u64; 4], after: [u64; 4]) -> Self {
+        let since = |kind: usize| after[kind].saturating_sub(before[kind]);
+        // A lane that is stopped leaves its connections as they are.
+        Self { in_order: since(0), cut: since(1) + after[3], broken_off: since(2) }
     }
 }
 

@@ -7,7 +7,7 @@ use corelane_seam::{Arena, Fault, Reason, Record, Tuning};
 use std::fmt;
 use std::str::FromStr;
 
-/// What the user asks for.
+/// The driver that the user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DriverChoice {
     /// The one that our measurements favour where it is available, else the other.
@@ -32,7 +32,7 @@ impl FromStr for DriverChoice {
     }
 }
 
-/// What is used.
+/// The driver in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DriverKind {

@@ -1,7 +1,7 @@
 //! That a program of lanes has ended, for those who wait for it outside of the lanes.
 
+use corelane_seam::ordered::Ordered;
 use corelane_svc::WakeOutside;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -20,19 +20,19 @@ struct State {
     left: usize,
     /// The number of the wait that was polled for the first time last.
     last: u64,
-    /// Who is to be woken, by the number of the wait.
-    waiting: BTreeMap<u64, Waker>,
+    /// Wakers, by the number of the wait.
+    waiting: Ordered<u64, Waker>,
 }
 
 impl Ends {
     /// For so many lanes, all of which are to live.
     pub(crate) fn new(lanes: usize, wake: WakeOutside) -> Arc<Self> {
         assert!(lanes > 0, "a program has a lane");
-        let state = Mutex::new(State { left: lanes, last: 0, waiting: BTreeMap::new() });
+        let state = Mutex::new(State { left: lanes, last: 0, waiting: Ordered::default() });
         Arc::new(Self { state, over: Condvar::new(), wake })
     }
 
-    /// What wakes those outside.
+    /// The bell of those outside.
     pub(crate) fn wake(&self) -> &WakeOutside {
         &self.wake
     }
@@ -54,15 +54,15 @@ impl Ends {
         if state.left > 0 {
             return;
         }
-        let waiting = std::mem::take(&mut state.waiting);
+        let waiting = state.waiting.take_all();
         // A waker is the code of others, and may come back here.
         drop(state);
         self.over.notify_all();
-        waiting.into_values().for_each(|waker| (self.wake)(waker));
+        waiting.for_each(|(_, waker)| (self.wake)(waker));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What a panic left behind is whole.
+        // A state that a panic left behind is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,7 +117,7 @@ impl Future for Ended {
 impl Drop for Ended {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            let waker = self.ends.lock().waiting.remove(&number);
+            let waker = self.ends.lock().waiting.remove(number);
             drop(waker);
         }
     }

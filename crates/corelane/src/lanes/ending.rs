@@ -15,10 +15,10 @@ use corelane_seam::{Level, Record};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What lanes tell of their lives. Made before their threads, which may have descriptor tables of their own.
+/// The lanes' news of their lives. Made before their threads, which may have descriptor tables of their own.
 #[derive(Clone)]
 pub(crate) struct Lives {
-    /// What nobody has heard yet: of each lane its gates, its failure and its end at the most.
+    /// News that nobody has heard yet: of each lane its gates, its failure and its end at the most.
     told: Arc<Mutex<Vec<Event<Error>>>>,
     ringer: Ringer,
     gate: Arc<StartGate>,
@@ -68,19 +68,19 @@ impl Lives {
     }
 }
 
-/// Who starts the lanes of a program and waits for their end.
+/// Starts the lanes of a program and waits for their end.
 pub(crate) struct Waiter {
     program: Program<Error>,
     lives: Lives,
     control: Arc<Control>,
-    /// What is done at SIGHUP, and what is at SIGUSR1 as well: log files are opened anew.
+    /// Calls at SIGHUP, and at SIGUSR1 as well: log files are opened anew.
     at_hangup: Vec<Call>,
     at_rotation: Vec<Call>,
-    /// What is done, once, before the lanes are told to end.
+    /// Calls that are made once, before the lanes are told to end.
     at_end: Vec<Call>,
 }
 
-/// What is called at a moment of the program's life, on the thread that waits for its end.
+/// A call at a moment of the program's life, on the thread that waits for its end.
 pub(crate) type Call = Box<dyn Fn() + Send>;
 
 impl Waiter {
@@ -108,7 +108,7 @@ impl Waiter {
         self.at_end.push(call);
     }
 
-    /// What is told of the lanes, for others who have to tell of them.
+    /// The news of the lanes, for others who have to tell of them.
     pub(crate) fn lives(&self) -> &Lives {
         &self.lives
     }
@@ -118,7 +118,7 @@ impl Waiter {
         &self.lives.ends
     }
 
-    /// What lane `lane`, whose thread runs `begin`, tells of its life; it has begun if that succeeds.
+    /// Begins the life of lane `lane`, whose thread runs `begin` and tells of it; it has begun if that succeeds.
     pub(crate) fn begin<T>(&mut self, lane: usize, begin: impl FnOnce(Lives) -> Result<T, Error>) -> Result<T, Error> {
         let begun = begin(self.lives.clone())?;
         self.program.begins(lane);

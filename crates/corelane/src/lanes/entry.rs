@@ -88,7 +88,7 @@ impl AtFile {
     }
 }
 
-/// What somebody asks of a service: where it is to be served, with what options.
+/// A request for a service: where it is to be served, with what options.
 #[derive(Clone, Debug)]
 pub struct Asked {
     service: &'static str,
@@ -151,7 +151,7 @@ impl Entry {
         Self { name, about, schemes, file: None, options: &[], limits: |_| {}, once_started: None, is_default: false }
     }
 
-    /// What is asked for by a file and not by URLs: `NAME=CONFIG.toml`.
+    /// A service that is asked for by a file and not by URLs: `NAME=CONFIG.toml`.
     pub const fn of_file(name: &'static str, about: &'static str, file: AtFile) -> Self {
         Self { file: Some(file), ..Self::new(name, about, &[]) }
     }
@@ -188,7 +188,7 @@ impl Entry {
         limits
     }
 
-    /// What it counts beside what all services do, each once.
+    /// Its counters beside those of all services, each once.
     pub fn counters(&self) -> Vec<Declaration> {
         let mut all: Vec<Declaration> = Vec::new();
         for counter in self.schemes.iter().flat_map(|scheme| scheme.counters) {
@@ -205,7 +205,7 @@ impl Entry {
         schemes.map(|scheme| format!("{}://{host}:{}", scheme.name, scheme.port)).collect()
     }
 
-    /// What a user can write of it, as lines of help.
+    /// All that a user can write of it, as lines of help.
     pub fn describe(&self) -> String {
         if let Some(file) = &self.file {
             return format!("  {0}: {1}; written as {0}={2}\n", self.name, self.about, file.name);
@@ -282,7 +282,7 @@ impl Asked {
         &self.url
     }
 
-    /// What was chosen of the entry's options.
+    /// The choices among the entry's options.
     pub fn chosen(&self) -> &Chosen {
         &self.chosen
     }

@@ -4,6 +4,7 @@ use crate::admin::gateway::Ruling;
 use crate::admin::messages::Degraded;
 use crate::lanes::frames::Placing;
 use corelane_machine::routes::{RouteEvent, RouteFollower};
+use corelane_os::aside::Aside;
 use corelane_os::report;
 use std::fmt::Display;
 use std::io;
@@ -25,10 +26,11 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Follows a table of the thread's network namespace. What is wrong is told to the operator, and tried again.
-    pub(crate) fn start(table: u32, ruling: Arc<Ruling>, lanes: Arc<Placing>) -> Self {
+    /// Follows a table of the thread's network namespace. A fault is told to the operator, and the call is tried again.
+    pub(crate) fn start(table: u32, ruling: Arc<Ruling>, lanes: Arc<Placing>, aside: Aside) -> Self {
         let (stop, stopped) = channel::<()>();
         let body = move || {
+            aside.take();
             let mut follow =
                 Follow { table, follower: None, untold: Vec::new(), trouble: String::new(), left_out: 0, refused: 0 };
             while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
@@ -61,9 +63,9 @@ struct Follow {
     table: u32,
     /// Made at the first look, on the thread.
     follower: Option<RouteFollower>,
-    /// What lanes could not be told.
+    /// News that lanes could not be told.
     untold: Vec<RouteEvent>,
-    /// What was told the operator last.
+    /// The fault that the operator was told last.
     trouble: String,
     /// Routes that the gateway could not take, and those that the follower had no room for.
     left_out: usize,

@@ -31,7 +31,7 @@ pub(crate) fn check_used(lanes: &Lanes, places: &[Place]) -> Result<(), Error> {
     Err(Error::Setting { name: "services", why })
 }
 
-/// What lanes that share one socket have to do without.
+/// A remark on what lanes that share one socket have to do without.
 pub(crate) fn note(places: &[Place], lanes: usize) -> Option<Record> {
     let urls: Vec<String> =
         places.iter().filter(|place| place.outlives && place.address.ip().is_some()).map(|place| place.url.to_string()).collect();

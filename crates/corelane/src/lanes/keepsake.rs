@@ -1,4 +1,4 @@
-//! What services keep over a restart.
+//! State that services keep over a restart.
 
 use std::sync::Arc;
 

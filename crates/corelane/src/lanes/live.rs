@@ -27,7 +27,7 @@ impl LiveLimits {
         assert!(limits.len() == self.services.len(), "each service has its limits");
         for lane in 0..self.lanes {
             let command = Command::Limits(limits.clone());
-            // Who has ended, or has thousands of words to hear, goes on as it is.
+            // A lane that has ended, or has thousands of words to hear, goes on as it is.
             let _ = self.tell.tell(lane, Steer { command, reply: Box::new(drop) });
         }
     }

@@ -7,6 +7,7 @@ use crate::lanes::builder::Lanes;
 use crate::lanes::following::Following;
 use crate::lanes::frames::{Gateway, Glances, Placing, Wires};
 use crate::lanes::read_file::ReadFile;
+use corelane_os::aside::Aside;
 use corelane_stack::Route;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +22,8 @@ pub struct LiveGateway {
     /// The files of which it was made, as they were read last.
     files: Arc<Mutex<Vec<ReadFile>>>,
     glances: Arc<Glances>,
+    /// Where its changes are prepared.
+    aside: Aside,
     /// The thread that follows a table of the kernel's; it ends with the last of these.
     _following: Option<Arc<Following>>,
 }
@@ -38,14 +41,15 @@ pub(crate) fn ruling(wires: &Wires) -> Result<Option<Arc<Ruling>>, Error> {
 }
 
 impl LiveGateway {
-    /// Of lanes that run.
-    pub(crate) fn new(lanes: &Lanes, ruling: Option<Arc<Ruling>>, placing: Option<&Arc<Placing>>) -> Option<Self> {
+    /// Of lanes that run; its changes are prepared aside.
+    pub(crate) fn new(lanes: &Lanes, ruling: Option<Arc<Ruling>>, placing: Option<&Arc<Placing>>, aside: Aside) -> Option<Self> {
         let began = Arc::new(lanes.wires.gateway()?.clone());
         let (ruling, placing) = (ruling?, placing?.clone());
         if let Some(fast) = &placing.fast {
             ruling.offload(Box::new(Offloaded::new(fast.clone(), lanes.wires.addresses().collect())));
         }
-        let following = began.follow.map(|table| Arc::new(Following::start(table, ruling.clone(), placing.clone())));
+        let following =
+            began.follow.map(|table| Arc::new(Following::start(table, ruling.clone(), placing.clone(), aside.clone())));
         Some(Self {
             ruling,
             lanes: placing,
@@ -53,6 +57,7 @@ impl LiveGateway {
             began,
             files: Arc::new(Mutex::new(lanes.files.clone())),
             glances: Arc::default(),
+            aside,
         })
     }
 
@@ -73,10 +78,10 @@ impl LiveGateway {
     /// # Errors
     /// What is wrong with it, and the remedy.
     pub(crate) fn answer(&self, request: &str) -> Result<String, String> {
-        self.ruling.answer(request, &*self.lanes)
+        self.aside.run(|| self.ruling.answer(request, &*self.lanes))
     }
 
-    /// What packets meet at it just now, for those who watch: interfaces and rules up to [`SHOWN_MAX`](crate::admin::gateway::SHOWN_MAX), without times of last matches. Nobody is
+    /// All that packets meet at it just now, for those who watch: interfaces and rules up to [`SHOWN_MAX`](crate::admin::gateway::SHOWN_MAX), without times of last matches. Nobody is
     /// waited for: there is nothing while a change is under way, or while a lane hangs.
     #[must_use]
     pub fn shown(&self) -> Option<Shown> {
@@ -94,7 +99,8 @@ impl LiveGateway {
         let routes = gateway.routes.iter().map(|route| self.own(gateway, route)).collect::<Result<Vec<_>, _>>()?;
         let after = Gateway { routes: routes.clone(), ..(*self.began).clone() };
         after.check().map_err(|why| refused(&why.to_string()))?;
-        self.ruling.replace(gateway.rules.clone(), routes, &*self.lanes).map_err(|why| refused(&why))?;
+        let replace = || self.ruling.replace(gateway.rules.clone(), routes, &*self.lanes);
+        self.aside.run(replace).map_err(|why| refused(&why))?;
         files.clone_from(&anew.files);
         let mut words = vec!["the gateway has the rules, tables and routes of its file; those of commands are gone".to_owned()];
         words.extend(gateway.limits_of_each_lane(self.lanes.lanes));
@@ -102,7 +108,7 @@ impl LiveGateway {
         Ok(words)
     }
 
-    /// What differs and cannot change.
+    /// Parts that differ and cannot change.
     fn waiting(&self, gateway: &Gateway) -> impl Iterator<Item = &'static str> {
         let began = &self.began;
         let differs = [
@@ -132,4 +138,72 @@ impl LiveGateway {
 
 fn refused(why: &str) -> Error {
     Error::Setting { name: "gateway", why: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::gateway::{Beside, FastPath, InterfaceRow, Passed};
+    use corelane_os::runner::thread_id;
+    use corelane_os::scheduling::{Scheduling, cpus_of};
+    use corelane_rules::{Count, Execution, Limits, RuleId, RuleSet, Rules};
+
+    /// The CPUs of a thread, and its rank.
+    type Standing = (Vec<usize>, Option<u32>);
+
+    /// Those of each thread that has other rules put in force.
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<Standing>>>);
+
+    impl Beside for Seen {
+        fn counts(&self, _: &[RuleId]) -> Vec<Count> {
+            Vec::new()
+        }
+
+        fn add_traffic(&self, _: usize, _: &mut InterfaceRow) -> Passed {
+            Passed::default()
+        }
+
+        fn zero(&mut self, _: &[RuleId]) {}
+
+        fn follow(&mut self, _: &RuleSet) {
+            let own = (cpus_of(thread_id()).unwrap(), Scheduling::of(thread_id()).unwrap().weight());
+            self.0.lock().unwrap().push(own);
+        }
+
+        fn state(&self, _: Passed) -> FastPath {
+            unreachable!("nobody asks for it")
+        }
+    }
+
+    /// A gateway without lanes, whose changes are prepared as beside lanes on these CPUs.
+    fn gateway(lanes: &[usize]) -> (LiveGateway, Seen) {
+        let rules = Rules::new(true, Limits::default());
+        let ruling = Ruling::new(rules, Execution::Tree, Vec::new(), Vec::new()).unwrap();
+        let seen = Seen::default();
+        ruling.offload(Box::new(seen.clone()));
+        let gateway = LiveGateway {
+            ruling: Arc::new(ruling),
+            lanes: Arc::new(Placing::of_nobody()),
+            began: Arc::new(Gateway::of(Vec::new())),
+            files: Arc::default(),
+            glances: Arc::default(),
+            aside: Aside::of(lanes.iter().copied()),
+            _following: None,
+        };
+        seen.0.lock().unwrap().clear();
+        (gateway, seen)
+    }
+
+    /// The compilation of rules, and loading programs of them, take milliseconds: on a lane's CPU its ring would be full by then.
+    #[test]
+    fn a_change_is_prepared_where_no_lane_runs_or_behind_all() {
+        let cpus = cpus_of(thread_id()).unwrap();
+        let rank = Scheduling::of(thread_id()).unwrap().weight();
+        for (lanes, expected) in [(&cpus[1..], (cpus[..1].to_vec(), rank)), (&cpus[..], (cpus.clone(), Some(15)))] {
+            let (gateway, seen) = gateway(lanes);
+            gateway.answer(r#"gateway {"change":{"commands":["add count ip from any to any"]}}"#).unwrap();
+            assert_eq!(*seen.0.lock().unwrap(), std::slice::from_ref(&expected), "lanes on {lanes:?} of {cpus:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What settings ask of the system beside places: files that can be read, and descriptors. One rule for a start, for those who only want to know, and for
+//! The needs of settings, beside places: files that can be read, and descriptors. One rule for a start, for those who only want to know, and for
 //! who has the settings read again.
 
 use crate::admin::messages::Degraded;
@@ -96,13 +96,13 @@ fn readable(service: &str, path: &PathUse) -> Result<(), Error> {
     Err(Error::Unreadable { service: service.to_owned(), why })
 }
 
-/// What is to be told of lanes that are right, so many.
+/// Remarks on lanes that are right, so many.
 pub(crate) fn notes(lanes: &Lanes, count: usize) -> Vec<Record> {
     let descriptors = descriptors(lanes, count).err().map(|words| Degraded::FewerDescriptors.note(words));
     lanes.notes.iter().cloned().chain(descriptors).chain(not_over_frames(lanes)).collect()
 }
 
-/// What is served at all addresses of a family is the kernel's: at the lanes' own, which it must not have, nobody serves it. A line for each such place.
+/// A service at all addresses of a family is the kernel's: at the lanes' own, which it must not have, nobody serves it. A line for each such place.
 fn not_over_frames(lanes: &Lanes) -> impl Iterator<Item = Record> {
     let urls = || lanes.services.iter().filter_map(|served| served.url.as_ref()).filter(|url| url.transport() == Transport::Udp);
     let all = urls().filter_map(|url| Some((url, url.literal().filter(IpAddr::is_unspecified)?)));
@@ -125,7 +125,7 @@ fn not_over_frames(lanes: &Lanes) -> impl Iterator<Item = Record> {
     })
 }
 
-/// What is to be told of these places: at loopback that is down nobody is reached.
+/// The remark on these places: at loopback that is down nobody is reached.
 pub(crate) fn note_of_loopback(places: &[Place]) -> Option<Record> {
     let place = places.iter().find(|place| place.address.ip().is_some_and(|ip| ip.to_canonical().is_loopback()))?;
     let is_down = interfaces::list().is_ok_and(|links| links.iter().any(|link| link.loopback && !link.up));

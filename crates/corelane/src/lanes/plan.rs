@@ -66,7 +66,7 @@ fn check_parcels(limits: AbroadLimits) -> Result<(), Error> {
     Err(Error::Setting { name: "parcels", why: format!("{parcels} parcels of a lane's memory cannot be away: use 1 to {most}") })
 }
 
-/// What may be taken for a stall: a shorter turn may be the system's doing, and after a longer one nobody asks any more.
+/// Times that may be taken for a stall: a shorter turn may be the system's doing, and after a longer one nobody asks any more.
 const STALLS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 
 fn check_stall(limit: Duration) -> Result<(), Error> {
@@ -140,7 +140,7 @@ pub(crate) fn fit_memory(asked: bool, lanes: usize, memory_bytes: &mut usize, li
 }
 
 impl Lanes {
-    /// What [`Lanes::start`] would do: the machine as it was found, and the lanes on it. Nothing is started or taken.
+    /// The plan of [`Lanes::start`]: the machine as it was found, and the lanes on it. Nothing is started or taken.
     ///
     /// # Errors
     /// [`Error::Setting`], [`Error::Host`], or what the system says of the affinity.
@@ -154,7 +154,7 @@ impl Lanes {
     }
 }
 
-/// What the operator should know of a plan. Lanes that share a CPU do not spin.
+/// Remarks on a plan, for the operator. Lanes that share a CPU do not spin.
 /// Together they take no more memory than the control group allows.
 pub(crate) fn notes_of(plan: &LanePlan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<Record> {
     let mut notes: Vec<Record> = plan.warnings.iter().map(|warning| Degraded::from(warning).note(warning)).collect();

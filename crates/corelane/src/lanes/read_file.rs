@@ -55,7 +55,7 @@ impl ReadFile {
         &self.path
     }
 
-    /// What it says.
+    /// Its text.
     pub fn text(&self) -> &str {
         &self.text
     }

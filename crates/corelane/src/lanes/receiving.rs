@@ -9,7 +9,7 @@ use corelane_xdp::{LaneThread, ReceiveThreads, Told, USER_FRACTION, USER_FRACTIO
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What was asked of the kernel's receiving.
+/// The wish for the kernel's receiving.
 #[derive(Clone)]
 pub(crate) struct Asked {
     /// The interfaces.
@@ -51,7 +51,7 @@ impl Asked {
 pub struct UserFraction(Arc<ReceiveThreads>);
 
 impl UserFraction {
-    /// What is in force, in per cent.
+    /// The part in force, in per cent.
     pub fn get(&self) -> u8 {
         self.0.user_fraction()
     }

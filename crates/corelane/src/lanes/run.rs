@@ -27,6 +27,7 @@ use crate::lanes::take_over::{Giver, Passage, Taken};
 use crate::lanes::url::Url;
 use corelane_drivers::{Crossing, EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, LaneSettings, Order, Tell};
+use corelane_os::aside::Aside;
 use corelane_os::claim::claim;
 use corelane_os::report;
 use corelane_os::runner::{LaneThread, raise_descriptor_limit, spawn};
@@ -34,7 +35,7 @@ use corelane_os::signals::Signals;
 use corelane_seam::{Address, Reason, Record, Tuning, Unix};
 use corelane_steer::{Server, Steered, Topology};
 use corelane_svc::{Exchange, Sharing, Steer};
-use corelane_watch::{Declaration, Page, Reader};
+use corelane_watch::{Declaration, Page};
 use std::any::Any;
 use std::cell::Cell;
 use std::io;
@@ -68,7 +69,7 @@ pub struct Running {
     names: Names,
     /// By which lanes send their sockets to the process that takes over.
     passage: Arc<Passage>,
-    /// Who watches for turns that take too long.
+    /// The watch for turns that take too long.
     stalls: Option<Stalls>,
     /// How the kernel receives beside the lanes, if it is told.
     receiving: Option<UserFraction>,
@@ -76,7 +77,7 @@ pub struct Running {
     gateway: Option<LiveGateway>,
     /// Its ports, in words.
     ports: Vec<String>,
-    /// What services have outside of the lanes: dropped after these have ended.
+    /// The parts of services outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
     /// The process that this one takes over from, until it is decided which of them serves; dropped before that, that one serves on.
     taken: Option<Taken>,
@@ -86,7 +87,7 @@ pub struct Running {
     listeners: Vec<(SocketAddr, OwnedFd)>,
     /// Listeners that are no service's.
     others: Others,
-    /// What services count of their own.
+    /// The counters of services' own.
     counted: Vec<(String, &'static [Declaration])>,
 }
 
@@ -103,8 +104,8 @@ pub fn can_listen(url: &str) -> bool {
 const PORTS_TRIED: usize = 3;
 
 impl Lanes {
-    /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody
-    /// ([`start_into`](crate::admin::reports::start_into) has it go elsewhere);
+    /// Starts the lanes, and returns when all of them listen. Reports of lanes go to standard error by way of a thread, and wait for nobody
+    /// ([`start_into`](crate::admin::reports::start_into) has them go elsewhere);
     /// the words of a panic do not, unless [`set_panic_hook`](crate::admin::reports::set_panic_hook) was called.
     ///
     /// # Errors
@@ -230,13 +231,13 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
     running.watch_for_stalls(lanes)?;
     running.govern_receiving(lanes)?;
-    running.gateway = LiveGateway::new(lanes, ruling, packets.as_ref());
+    running.gateway = LiveGateway::new(lanes, ruling, packets.as_ref(), running.aside());
     let mut running = running.with_socket(lanes, packets).with_beside(lanes);
     running.taken = taken;
     Ok(running)
 }
 
-/// What each lane is started with, lane by lane: all have a port, or none has.
+/// The start of each lane, lane by lane: all have a port, or none has.
 fn each_of(
     lanes: usize,
     ears: Vec<Ear<Steer>>,
@@ -359,7 +360,14 @@ impl Running {
         self.receiving.clone()
     }
 
-    /// What a gateway has at each of its ports, in words; nothing where lanes are none.
+    /// Where to compute beside these lanes, such as what is read anew while they serve: it takes none of them its time where there is a CPU without a lane, and little where there
+    /// is none.
+    #[must_use]
+    pub fn aside(&self) -> Aside {
+        Aside::of(self.cpus.iter().copied().flatten())
+    }
+
+    /// Each port of a gateway in words, with what it has there; nothing where lanes are none.
     pub fn ports(&self) -> &[String] {
         &self.ports
     }
@@ -420,7 +428,7 @@ impl Running {
         self.others.add(listener, Box::new(left))
     }
 
-    /// What each service counts of its own, by the service's name.
+    /// Each service's own counters, by the service's name.
     pub fn counted(&self) -> &[(String, &'static [Declaration])] {
         &self.counted
     }
@@ -496,12 +504,12 @@ impl Running {
         self.driver
     }
 
-    /// What steers flows to the lanes: the table, and lanes that leave and come back. It outlives this, for other threads.
+    /// The steering of flows to the lanes: the table, and lanes that leave and come back. It outlives this, for other threads.
     pub fn steered(&self) -> &Arc<Steered> {
         &self.steered
     }
 
-    /// What the program has to do without, why, and the remedy.
+    /// All that the program has to do without, why, and the remedy.
     pub fn notes(&self) -> &[Record] {
         &self.notes
     }
@@ -546,7 +554,7 @@ impl Running {
     /// # Errors
     /// [`Error::LanePanicked`], or what the system says of waiting.
     pub fn wait(mut self) -> Result<(), Error> {
-        self.end(None, || {})
+        self.end(None, |_| {})
     }
 
     /// Serves until a signal: the first SIGTERM or SIGINT drains, the second ends at once. At SIGHUP log files are opened anew; a line says so, and that
@@ -557,15 +565,14 @@ impl Running {
     /// As [`Running::wait`], and [`Error::LanesHang`] if lanes have not ended 5 seconds after the second signal.
     pub fn run_until_told(mut self, signals: Signals) -> Result<Drained, Error> {
         let before = Cell::new(None);
-        let reader = Reader::of(&self.page)?;
-        self.end(Some(&signals), || before.set(before.take().or_else(|| Some(reader.snapshot(0)))))?;
-        Ok(before.take().map_or(Drained::default(), |before| Drained::between(&before, &reader.snapshot(0))))
+        self.end(Some(&signals), |page| before.set(before.get().or_else(|| Some(Drained::counts(page)))))?;
+        Ok(before.get().map_or(Drained::default(), |before| Drained::between(before, Drained::counts(&self.page))))
     }
 
     /// Waits for the end of the lanes, and has what they said last come out. `note` is called before each order.
-    fn end(&mut self, signals: Option<&Signals>, note: impl Fn()) -> Result<(), Error> {
+    fn end(&mut self, signals: Option<&Signals>, note: impl Fn(&Page)) -> Result<(), Error> {
         self.announce(|_| Ok::<_, Error>(()))?;
-        let ended = self.waiter.wait(signals, note);
+        let ended = self.waiter.wait(signals, || note(&self.page));
         match ended {
             // They may never end.
             Err(Error::LanePanicked { left_behind: 1.., .. } | Error::LanesHang { .. }) => self.threads.clear(),
@@ -617,15 +624,15 @@ fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer:
     plan::of(lanes, &served_at)
 }
 
-/// Who waits for the lanes, and who writes what they report: both from before their threads on.
+/// The one that waits for the lanes, and the one that writes what they report: both from before their threads on.
 fn waiter(control: &Arc<Control>) -> Result<Waiter, Error> {
     report::start().map_err(|error| Error::System { what: "starting the thread that writes reports", error })?;
     Waiter::new(control.clone()).map_err(|error| Error::System { what: "making a doorbell (eventfd2)", error })
 }
 
-/// What is to be steered.
+/// The sockets that are to be steered.
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
-    // What comes as frames finds its lane by the card, and by the lanes themselves.
+    // A flow that comes as frames finds its lane by the card, and by the lanes themselves.
     let is_steered = |place: &&Place| {
         let is_ours = |ip| lanes.wires.device_of(ip).is_some();
         !place.address.ip().is_some_and(is_ours)

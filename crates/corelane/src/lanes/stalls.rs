@@ -1,4 +1,4 @@
-//! Who watches for turns that take too long: a thread that reads the lanes' page, and asks the lane's own thread only where it is.
+//! The watch for turns that take too long: a thread that reads the lanes' page, and asks the lane's own thread only where it is.
 //!
 //! ```text
 //! page (LastTurnNanoseconds, LaneState, Serving) -> Watch::look -> Stall { lane, age, serving } -> halt::Sampler, unwind::Names -> report
@@ -87,7 +87,7 @@ struct Watch {
     threads: Vec<u32>,
     services: Vec<String>,
     watching: Watching,
-    /// What was told of each lane.
+    /// The news told of each lane.
     told: Vec<Told>,
     /// Made when it is needed first.
     sampler: Option<Sampler>,
@@ -127,7 +127,7 @@ impl Watching {
     }
 }
 
-/// What was told of one lane.
+/// The news told of one lane.
 #[derive(Clone, Debug, Default)]
 struct Told {
     /// When the last turn began that was looked at.

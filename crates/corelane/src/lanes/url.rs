@@ -23,7 +23,7 @@ enum At {
     Unix { name: Unix, mode: Option<u32> },
 }
 
-/// What the file of a Unix socket may allow (chmod(2)).
+/// The most that the file of a Unix socket may allow (chmod(2)).
 const MODE_MAX: u32 = 0o777;
 
 impl Url {
@@ -164,10 +164,10 @@ impl Url {
     }
 }
 
-/// What stands before the mode of a Unix socket's file, in the query.
+/// The word before the mode of a Unix socket's file, in the query.
 pub(crate) const MODE: &str = "mode=";
 
-/// What is wrong with a URL.
+/// The error of a URL that is wrong.
 pub(crate) fn unfit(text: &str, why: &str) -> Error {
     let expected = "tcp://HOST:PORT, udp://HOST:PORT, unix:PATH or unixgram:PATH".to_owned();
     Error::Url { text: text.to_owned(), why: why.to_owned(), expected }

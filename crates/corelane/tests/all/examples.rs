@@ -16,6 +16,9 @@ mod bell;
 #[path = "../../examples/chat.rs"]
 mod chat;
 #[allow(dead_code)] // its main
+#[path = "../../examples/echo.rs"]
+mod echo;
+#[allow(dead_code)] // its main
 #[path = "../../examples/embedded.rs"]
 mod embedded;
 #[allow(dead_code)] // its main

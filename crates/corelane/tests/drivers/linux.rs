@@ -7,7 +7,10 @@ use corelane_os::testing::network;
 use corelane_rss::Transport;
 use corelane_seam::{Arena, Driver, FrameMemory, Port, Tuning, Unix};
 use corelane_xdp::tap;
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use std::fs::Permissions;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,7 +76,8 @@ pub struct LinuxRig<D, const OFF: u8> {
 }
 
 impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
-    const CANNOT: &'static [(&'static str, &'static str)] = &[];
+    const CANNOT: &'static [(&'static str, &'static str)] =
+        &[("a_disk_that_fails_ends_a_file", "its disks do not fail when they are told to")];
 
     fn new(tuning: Tuning, memory: usize) -> Self {
         let arenas = [(); 2].map(|()| Arena::new(memory).unwrap());
@@ -119,6 +123,19 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
 
     fn rename(&self, from: &str, to: &str) {
         std::fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+
+    fn make_forbidden(&mut self, name: &str) {
+        std::fs::write(self.path(name), "secret").unwrap();
+        std::fs::set_permissions(self.path(name), Permissions::from_mode(0o000)).unwrap();
+        // With these root opens it all the same.
+        let mut sets = capabilities(None).unwrap();
+        sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+        set_capabilities(None, sets).unwrap();
+    }
+
+    fn break_disk(&mut self, _is_broken: bool) {
+        unreachable!("no case of it does that");
     }
 
     fn magic_link(&self) -> (PathBuf, &'static str) {

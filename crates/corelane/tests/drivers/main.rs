@@ -9,6 +9,7 @@ mod child;
 mod datagrams;
 mod descriptors;
 mod endings;
+mod file_sends;
 mod files;
 mod leaving;
 mod limits;
@@ -156,6 +157,14 @@ macro_rules! suite {
                     a_panic_in_an_offloaded_call_is_a_fault,
                     offloaded_calls_are_bounded,
                     who_counts_offloaded_calls_needs_none_refused;
+                file_sends:
+                    a_file_is_sent_by_its_path,
+                    a_file_that_cannot_be_opened_is_not_sent_and_nothing_is_lost,
+                    a_file_that_becomes_shorter_ends_where_it_ends,
+                    a_close_ends_a_file_that_is_being_sent,
+                    a_close_in_the_same_breath_ends_a_file_once,
+                    a_peer_that_breaks_off_ends_a_file,
+                    a_disk_that_fails_ends_a_file;
                 ports:
                     frames_go_there_and_back,
                     a_receive_keeps_to_its_budget_and_loses_nothing,

@@ -46,6 +46,12 @@ pub trait Rig: Sized {
     /// Gives what is at [`Rig::path`] of `from` another name.
     fn rename(&self, from: &str, to: &str);
 
+    /// Makes a file at [`Rig::path`] of `name` that nobody may open: before the drivers work on files.
+    fn make_forbidden(&mut self, name: &str);
+
+    /// From now on the disk fails, or is well again.
+    fn break_disk(&mut self, is_broken: bool);
+
     /// A directory with a magic link (proc(5)), and the link's name there; it leads to a file.
     fn magic_link(&self) -> (PathBuf, &'static str);
 

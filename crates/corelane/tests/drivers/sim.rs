@@ -109,6 +109,15 @@ impl<const LATE: bool> Rig for SimRig<LATE> {
         self.world.rename(self.path(from), self.path(to));
     }
 
+    fn make_forbidden(&mut self, name: &str) {
+        self.world.write_file(self.path(name), b"secret");
+        self.world.forbid(self.path(name), true);
+    }
+
+    fn break_disk(&mut self, is_broken: bool) {
+        self.world.break_disk(is_broken);
+    }
+
     fn magic_link(&self) -> (PathBuf, &'static str) {
         self.world.write_file("/program", b"its bytes");
         self.world.make_link("/proc/self/exe", "/program", true);

@@ -135,6 +135,14 @@ impl Rig for StackRig {
         self.world.rename(self.path(from), self.path(to));
     }
 
+    fn make_forbidden(&mut self, _name: &str) {
+        unreachable!("no case on a stack opens what is forbidden")
+    }
+
+    fn break_disk(&mut self, _is_broken: bool) {
+        unreachable!("no case on a stack has a disk fail")
+    }
+
     fn magic_link(&self) -> (PathBuf, &'static str) {
         unreachable!("no case on a stack follows links")
     }

@@ -143,7 +143,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Ends a connect, poll or watch that is still under way.
     pub(super) fn cancel(&mut self, target: Handle, completions: &mut Vec<Completion>) {
         self.end_watch(target, completions);
-        if let Some(&key) = self.cancellable.get(&target) {
+        if let Some(&key) = self.cancellable.get(target) {
             let handle = self.forget(key);
             assert!(handle == target);
             completions.push(Completion::failed(handle, Fault::CANCELLED));
@@ -156,7 +156,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         assert!(matches!(endpoint.kind, EndpointKind::Connecting | EndpointKind::Polled(_)), "only these are given up");
         let copies = endpoint.copies();
         self.source.close(key.bits(), endpoint.descriptor, copies);
-        let known = self.cancellable.remove(&endpoint.receive_handle);
+        let known = self.cancellable.remove(endpoint.receive_handle);
         assert!(known == Some(key), "a connect or poll can be cancelled as long as it is under way");
         endpoint.receive_handle
     }

@@ -23,15 +23,16 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let endpoint = self.endpoints.get(key).ok_or(Fault::CANCELLED)?;
         assert!(endpoint.kind == EndpointKind::Stream, "only a connection goes to another driver");
         let is_read = |kept: &KeptSends| !kept.sends.is_empty();
-        let at_rest = endpoint.receiving == Receiving::Bytes && endpoint.sending == Sending::Nothing;
-        if !at_rest || self.kept.get(&key.bits()).is_some_and(is_read) {
+        let at_rest =
+            endpoint.receiving == Receiving::Bytes && endpoint.sending == Sending::Nothing && !self.file_sends.is_of(key.into());
+        if !at_rest || self.kept.get(key).is_some_and(is_read) {
             return Err(Fault::of(Reason::Busy));
         }
         let crossing = self.crossing.as_ref().ok_or(Fault::of(Reason::Unsupported))?;
         let berthed = crossing.put(&endpoint.descriptor)?;
         self.counters.calls_work += 1;
         self.leave_list(key);
-        let kept = self.kept.remove(&key.bits());
+        let kept = self.kept.remove(key);
         let endpoint = self.endpoints.remove_at(key.index);
         if endpoint.is_watched {
             // The connection stays open, so its watching does not end with this descriptor.
@@ -55,7 +56,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         endpoint.mark_news();
         let key = self.endpoints.insert(endpoint);
         if let Some((notices, standing, own)) = uncopied {
-            self.kept.insert(key.bits(), KeptSends { notices, standing, own, ..KeptSends::default() });
+            self.kept.insert(key, KeptSends { notices, standing, own, ..KeptSends::default() });
         }
         Ok(key.into())
     }

@@ -145,7 +145,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     }
 
     fn accepted(&mut self, listener: Key, handle: Handle, socket: OwnedFd, peer: Address) -> Result<Outcome, Fault> {
-        let local = self.local.get(&listener.index).cloned().map_or_else(|| sockets::local_address(socket.as_fd()), Ok)?;
+        let local = self.local.get(listener.index).cloned().map_or_else(|| sockets::local_address(socket.as_fd()), Ok)?;
         let key = self.endpoints.insert(Endpoint::new(socket, EndpointKind::Stream));
         let endpoint = self.endpoints.at_mut(key.index);
         // Whether something is there is found out by asking for it.

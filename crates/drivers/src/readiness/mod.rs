@@ -31,7 +31,7 @@ use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
     Address, Bell, Bind, Completion, Detached, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op, Outcome,
-    Reason, Socket, StreamOutcome, Wait,
+    Reason, Socket, StreamOp, StreamOutcome, Wait,
 };
 use endpoint::{EndpointKind, Listed, Receiving, Sending};
 use source::ReadinessSource;
@@ -57,6 +57,12 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     fn perform(&mut self, handle: Handle, op: Op, completions: &mut Vec<Completion>) {
         op.check();
         let outcome = match op {
+            Op::Stream(StreamOp::SendFile { socket, beneath, path, sync }) => {
+                match self.begin_file_send(handle, socket, (beneath, path), sync) {
+                    Ok((step, open)) => return self.perform(step, open, completions),
+                    Err(refused) => Some(refused.into()),
+                }
+            }
             Op::Stream(op) => self.perform_on_stream(handle, op, completions),
             Op::Datagram(op) => self.perform_on_datagrams(handle, op),
             Op::File(FileOp::Watch { directory }) => {
@@ -182,6 +188,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             return completions.push(Completion::failed(handle, Fault::CANCELLED));
         }
         self.end_receive_with(key, Fault::CANCELLED, completions);
+        if let Some((handle, outcome)) = self.file_sends.cancel(key.into()) {
+            completions.push(Completion::last(handle, outcome.into()));
+        }
         self.cancel_send(key, completions);
         let kept = self.take_kept(key, completions);
         let endpoint = self.endpoints.remove_at(key.index);
@@ -192,7 +201,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             "sockets only have names"
         );
         self.counters.calls_work += 1;
-        self.local.remove(&key.index);
+        self.local.remove(key.index);
         if let Some(kept) = kept {
             return self.part((key, endpoint, kept), (handle, reset), completions);
         }
@@ -270,7 +279,8 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
     }
 
     fn lend(&mut self, address: &Address, number: i32, outlives: bool) {
-        self.lent.insert(address.clone(), Loan { number, outlives });
+        self.lent.retain(|(known, _)| known != address);
+        self.lent.push((address.clone(), Loan { number, outlives }));
     }
 
     fn give(&mut self, address: &Address, socket: OwnedFd) {
@@ -376,6 +386,9 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
             self.look_and_serve(Wait::No, at_most, &mut budget, completions);
         }
         self.end_closes(completions);
+        if !self.file_sends.is_empty() {
+            self.file_sends.take_all(first, completions, &mut self.pushed);
+        }
     }
 
     fn offload_max(&self) -> usize {

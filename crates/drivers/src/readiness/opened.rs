@@ -1,8 +1,8 @@
 //! The ports that are open on a driver, and what is known of their readiness.
 
+use corelane_seam::ordered::Ordered;
 use corelane_seam::slab::Key;
 use corelane_seam::{Attention, Handle, Port, PortEnd, PortId, PortTable};
-use std::collections::BTreeMap;
 
 /// What is known of a port's readiness.
 pub(super) struct Watched {
@@ -25,9 +25,9 @@ pub(super) struct Closing {
 #[derive(Default)]
 pub(super) struct Ports {
     pub(super) table: PortTable<Handle>,
-    pub(super) watched: BTreeMap<PortId, Watched>,
+    pub(super) watched: Ordered<PortId, Watched>,
     /// Whose an endpoint is, by what the source knows it by.
-    pub(super) of_endpoint: BTreeMap<u64, PortId>,
+    pub(super) of_endpoint: Ordered<Key, PortId>,
     pub(super) closing: Vec<Closing>,
     pub(super) ended: Vec<PortEnd<Handle>>,
     /// There was other news than frames since somebody waited last.
@@ -42,9 +42,14 @@ impl Ports {
         self.table.is_empty() && self.closing.is_empty() && self.ended.is_empty()
     }
 
-    pub(super) fn note(&mut self, key: Key, noted: Attention) {
+    /// Whose this endpoint is.
+    pub(super) fn of(&self, endpoint: Key) -> PortId {
         // reason: an endpoint of a port goes with the port.
-        let port = self.of_endpoint.get(&key.bits()).expect("a port's endpoint is known");
+        *self.of_endpoint.get(endpoint).expect("a port's endpoint is known")
+    }
+
+    pub(super) fn note(&mut self, key: Key, noted: Attention) {
+        let port = self.of(key);
         // reason: as above.
         let due = &mut self.watched.get_mut(port).expect("an open port is watched").due;
         (due.receive, due.send) = (due.receive | noted.receive, due.send | noted.send);

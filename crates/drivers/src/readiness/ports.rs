@@ -36,7 +36,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let news = news.inspect_err(|_| frames.into_iter().for_each(|key| self.unwatch_port(key)))?;
         let id = self.ports.table.take_up(handle.work(), handle, port, &mut self.ports.ended);
         let keys = [frames, news].into_iter().flatten();
-        self.ports.of_endpoint.extend(keys.map(|key| (key.bits(), id)));
+        for key in keys {
+            self.ports.of_endpoint.insert(key, id);
+        }
         let former = self.ports.watched.insert(id, Watched { frames, news, due: Attention::default() });
         assert!(former.is_none(), "a port is opened once");
         Ok(())
@@ -51,14 +53,14 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     fn unwatch_port(&mut self, key: Key) {
         let endpoint = self.endpoints.remove_at(key.index);
         assert!(matches!(endpoint.kind, EndpointKind::Port | EndpointKind::PortNews), "only a port's endpoints go with it");
-        self.ports.of_endpoint.remove(&key.bits());
+        self.ports.of_endpoint.remove(key);
         self.release(key, endpoint);
     }
 
     /// Takes in an edge of a port's descriptor.
     pub(super) fn note_port(&mut self, key: Key, noted: Attention) {
         self.ports.note(key, noted);
-        if noted.send && !self.ports.table.awaits_room(self.ports.of_endpoint[&key.bits()]) {
+        if noted.send && !self.ports.table.awaits_room(self.ports.of(key)) {
             self.await_no_room(key);
         }
     }
@@ -66,7 +68,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Takes in that there is other news of a port. They end a wait: who has the port looks at what it is by now, though nothing has completed.
     pub(super) fn note_news(&mut self, key: Key) {
         // reason: an endpoint of a port goes with the port.
-        let port = self.ports.table.port_mut(self.ports.of_endpoint[&key.bits()]).expect("a port's endpoint goes with it");
+        let port = self.ports.table.port_mut(self.ports.of(key)).expect("a port's endpoint goes with it");
         port.take_news();
         self.ports.has_news = true;
         self.ports.note(key, Attention { receive: true, send: true });
@@ -100,7 +102,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     fn attend_port(&mut self, now: u64, port: PortId) {
         let Ports { table, watched, ended, .. } = &mut self.ports;
         // reason: both tables have the same ports.
-        let watched = watched.get_mut(&port).expect("an open port is watched");
+        let watched = watched.get_mut(port).expect("an open port is watched");
         let is_time = table.port(port).and_then(Port::wakes_at).is_some_and(|time| time <= now);
         let receive = table.is_receiving(port) && (watched.due.receive || is_time || table.can_receive(port));
         let attention = Attention { receive, send: watched.due.send || is_time };
@@ -119,7 +121,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         // Asked of every port in every turn: most are open, or something of theirs is under way.
         let Some((asked, port)) = self.ports.table.take_closed(id) else { return };
         // reason: both tables have the same ports.
-        let watched = self.ports.watched.remove(&id).expect("an open port is watched");
+        let watched = self.ports.watched.remove(id).expect("an open port is watched");
         let keys: Vec<Key> = [watched.frames, watched.news].into_iter().flatten().collect();
         keys.iter().for_each(|&key| self.unwatch_port(key));
         self.ports.closing.push(Closing { copies: keys.iter().map(|key| key.bits()).collect(), asked, port });

@@ -16,12 +16,12 @@ use crate::offload::{Ended, Helpers};
 use crate::open_file::OpenFile;
 use crate::probes::Probes;
 use corelane_os::sockets;
+use corelane_seam::ordered::Ordered;
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Address, Arena, Chain, Completion, DatagramOutcome, Datagrams, DriverCounters, Fault, Handle, Lease, Op, Outcome, Shared,
-    Socket, StreamOutcome, Tuning,
+    Address, Arena, Chain, Completion, DatagramOutcome, Datagrams, DriverCounters, Fault, FileSends, Handle, Lease, Op, Outcome,
+    Shared, Socket, StreamOutcome, Tuning,
 };
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -94,11 +94,11 @@ pub struct ReadinessDriver<S: ReadinessSource> {
     /// The largest block that one of them needs at the least.
     pub(super) starved_bytes: usize,
     /// Connects and polls under way, to be cancelled by handle.
-    pub(super) cancellable: BTreeMap<Handle, Key>,
+    pub(super) cancellable: Ordered<Handle, Key>,
     /// Listeners of which each connection has the same local address, and that address.
-    pub(super) local: BTreeMap<u32, Address>,
+    pub(super) local: Ordered<u32, Address>,
     /// Sockets that were made before, by their addresses.
-    pub(super) lent: BTreeMap<Address, Loan>,
+    pub(super) lent: Vec<(Address, Loan)>,
     /// Sockets that another process made and that are the lane's own, until they are asked for.
     pub(super) given: Vec<(Address, OwnedFd)>,
     /// Listeners that lanes share, to be armed with the next collect.
@@ -113,12 +113,14 @@ pub struct ReadinessDriver<S: ReadinessSource> {
     /// Sockets whose close was submitted: their data at the source, and whom to tell once they are closed.
     pub(super) closing: Vec<(u64, Handle)>,
     /// What connections keep that have sent without a copy, by their keys.
-    pub(super) kept: BTreeMap<u64, KeptSends>,
+    pub(super) kept: Ordered<Key, KeptSends>,
     /// What was seen of uncopied sends, by their peers' networks.
     pub(super) ways: Ways,
     /// Sockets whose close was submitted, and whose sends the kernel still reads.
     pub(super) parted: Vec<Parted>,
     pub(super) pushed: Vec<(Handle, Op)>,
+    /// Files that are sent by their paths.
+    pub(super) file_sends: FileSends<Handle>,
     /// Works that have left the lane since the last collect, a bit each.
     pub(super) abandoned: u16,
     /// Completions since the kernel was last asked for events.
@@ -150,9 +152,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             ready_served: 0,
             starved: List::new(Listed::Starved),
             starved_bytes: 0,
-            cancellable: BTreeMap::new(),
-            local: BTreeMap::new(),
-            lent: BTreeMap::new(),
+            cancellable: Ordered::default(),
+            local: Ordered::default(),
+            lent: Vec::new(),
             given: Vec::new(),
             to_arm: Vec::new(),
             datagram_calls: None,
@@ -162,10 +164,11 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             calls: Slab::new(),
             ended: Vec::new(),
             closing: Vec::new(),
-            kept: BTreeMap::new(),
+            kept: Ordered::default(),
             ways: Ways::default(),
             parted: Vec::new(),
             pushed: Vec::new(),
+            file_sends: FileSends::default(),
             abandoned: 0,
             since_look: 0,
             counters: DriverCounters::default(),
@@ -204,7 +207,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     /// If a socket was lent for this address: a duplicate of it, and whether the lent socket outlives this process.
     pub(super) fn borrowed(&self, address: &Address) -> Result<Option<(OwnedFd, bool)>, Fault> {
         let duplicate = |loan: &Loan| Ok((sockets::duplicate(loan.number)?, loan.outlives));
-        self.lent.get(address).map(duplicate).transpose()
+        self.lent.iter().find(|(known, _)| known == address).map(|(_, loan)| loan).map(duplicate).transpose()
     }
 
     /// The socket that was given for this address, one that listens or one for datagrams.

@@ -8,10 +8,11 @@ use crate::stream::{self, Received};
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
 use corelane_seam::{
-    Address, Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOp, StreamOptions,
-    StreamOutcome,
+    Address, Chain, Completion, Fault, File, Handle, Lease, Op, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Socket,
+    StreamOp, StreamOptions, StreamOutcome,
 };
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 
 impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Starts what was asked of a listener or a connection; returns how it went if that is known already.
@@ -32,7 +33,24 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
                 None
             }
             StreamOp::Connect { to, from, options } => self.connect(handle, &to, from.as_ref(), &options),
+            StreamOp::SendFile { .. } => unreachable!("`perform` has taken it"),
         }
+    }
+
+    /// Begins to send a file by its path; returns its first step, an operation like those of lanes, or the end.
+    pub(super) fn begin_file_send(
+        &mut self,
+        handle: Handle,
+        socket: Socket,
+        path: (Option<File>, PathBuf),
+        sync: bool,
+    ) -> Result<(Handle, Op), StreamOutcome> {
+        let Some(endpoint) = self.socket(socket) else {
+            return Err(StreamOutcome::FileSent { bytes: 0, length: 0, fault: Some(Fault::CANCELLED) });
+        };
+        assert!(endpoint.kind == EndpointKind::Stream, "a file is sent to a connection");
+        assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
+        Ok(self.file_sends.begin(handle, socket, path, sync))
     }
 
     pub(super) fn connect(
@@ -71,7 +89,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         assert!(endpoint.kind == EndpointKind::Connecting);
         let handle = endpoint.receive_handle;
         endpoint.kind = EndpointKind::Stream;
-        let known = self.cancellable.remove(&handle);
+        let known = self.cancellable.remove(handle);
         assert!(known == Some(key), "a connect can be cancelled as long as it is under way");
         let outcome = self.connected(key).unwrap_or_else(|fault| {
             let endpoint = self.endpoints.remove_at(key.index);

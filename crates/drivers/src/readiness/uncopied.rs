@@ -28,7 +28,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             self.is_short()
         };
         let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-        let kept = self.kept.entry(key.bits()).or_insert_with(|| {
+        let kept = self.kept.or_insert_with(key, || {
             let peer = sockets::peer_address(socket).ok().filter(|peer| peer.inet().is_some());
             let standing = if peer.is_some() { Standing::Unasked } else { Standing::Refused };
             KeptSends { standing, own: peer.as_ref().map(Own::of).unwrap_or_default(), ..KeptSends::default() }
@@ -39,7 +39,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             // Without edges nobody would hear of notices.
             let is_allowed = uncopied::allow(socket).is_ok() && self.watch(key).is_ok();
             let standing = if is_allowed { Standing::Allowed } else { Standing::Refused };
-            self.kept.entry(key.bits()).and_modify(|kept| kept.standing = standing);
+            if let Some(kept) = self.kept.get_mut(key) {
+                kept.standing = standing;
+            }
             means = if is_allowed { Means::Uncopied } else { Means::Copied(Why::Refused) };
         }
         means
@@ -64,7 +66,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Sends what goes; says whether the memory of that is released.
     pub(super) fn send_uncopied(&mut self, key: Key, handle: Handle, chain: &mut Chain) -> (Sent, bool) {
         // reason: asked for by the caller.
-        let kept = self.kept.get_mut(&key.bits()).expect("a socket that sends so was asked whether it can");
+        let kept = self.kept.get_mut(key).expect("a socket that sends so was asked whether it can");
         let (socket, files) = (self.endpoints.at_mut(key.index).descriptor.as_fd(), &self.files);
         let mut held = kept.spare.pop().unwrap_or_default();
         let find = |file: &File| files.get(file.into()).map(|open| open.file.as_fd());
@@ -82,7 +84,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 
     /// An edge tells of an error of a socket, or of notices.
     pub(super) fn note_notices(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        let Some(kept) = self.kept.get_mut(&key.bits()).filter(|kept| kept.standing == Standing::Allowed) else { return };
+        let Some(kept) = self.kept.get_mut(key).filter(|kept| kept.standing == Standing::Allowed) else { return };
         let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
         self.counters.sends.copied_anyway += kept.take_notices(socket, &mut self.ways, completions);
     }
@@ -100,7 +102,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             return None;
         }
         self.note_notices(key, completions);
-        self.kept.remove(&key.bits()).filter(|kept| !kept.sends.is_empty())
+        self.kept.remove(key).filter(|kept| !kept.sends.is_empty())
     }
 
     /// Ends a connection whose socket stays for its notices.
@@ -170,9 +172,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     /// The driver ends: waits for what the kernel still reads, but no longer than `patience`. What it reads then is never used again.
     pub(super) fn end_kept(&mut self, patience: Duration) {
         let deadline = clock::now().saturating_add(nanoseconds(patience));
-        for (bits, mut kept) in std::mem::take(&mut self.kept) {
+        for (key, mut kept) in self.kept.take_all() {
             // reason: what is kept goes with its socket.
-            let socket = self.endpoints.at(Key::from_bits(bits).index).descriptor.as_fd();
+            let socket = self.endpoints.at(key.index).descriptor.as_fd();
             uncopied::break_off(socket);
             kept.await_notices(socket, deadline);
             kept.withhold();
@@ -369,7 +371,8 @@ mod tests {
         let (mut driver, socket, _peer) = sending(arena);
         let mut chain = Chain::new();
         chain.push(arena.copy_of(&vec![9; bytes]).unwrap().share());
-        let kept = driver.kept.values_mut().next().unwrap();
+        let key = driver.kept.keys().next().unwrap();
+        let kept = driver.kept.get_mut(key).unwrap();
         let last = kept.notices.take();
         kept.sends.push_back(KeptSend { handle: SEND, last, chain });
         driver.push(CLOSE, Op::Close { socket, reset: true });
@@ -400,7 +403,8 @@ mod tests {
     fn a_driver_that_ends_withholds_what_is_read() {
         let arena = Arena::new(4 << 20).unwrap();
         let (mut driver, _, _peer) = sending(&arena);
-        let kept = driver.kept.values_mut().next().unwrap();
+        let key = driver.kept.keys().next().unwrap();
+        let kept = driver.kept.get_mut(key).unwrap();
         kept.sends[0].last = kept.notices.take();
         driver.end_kept(Duration::from_millis(20));
         drop(driver);

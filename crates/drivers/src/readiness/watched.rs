@@ -1,16 +1,16 @@
 //! Which directories are watched, by the numbers that the system has given and by the handles of those who watch.
 
 use corelane_seam::Handle;
+use corelane_seam::ordered::Ordered;
 use corelane_seam::slab::Key;
-use std::collections::BTreeMap;
 
 /// The watches of a driver.
 #[derive(Default)]
 pub(super) struct Watches {
     /// What tells, from the first watch on.
     pub(super) notices: Option<Key>,
-    by_number: BTreeMap<i32, Vec<Handle>>,
-    by_handle: BTreeMap<Handle, i32>,
+    by_number: Ordered<i32, Vec<Handle>>,
+    by_handle: Ordered<Handle, i32>,
 }
 
 impl Watches {
@@ -21,14 +21,14 @@ impl Watches {
     pub(super) fn add(&mut self, number: i32, handle: Handle) {
         let other = self.by_handle.insert(handle, number);
         assert!(other.is_none(), "one handle names one watch at a time");
-        self.by_number.entry(number).or_default().push(handle);
+        self.by_number.or_insert_with(number, Vec::new).push(handle);
     }
 
     /// Takes all that have this number.
     pub(super) fn take(&mut self, number: i32) -> Vec<Handle> {
-        let handles = self.by_number.remove(&number).unwrap_or_default();
+        let handles = self.by_number.remove(number).unwrap_or_default();
         for handle in &handles {
-            let known = self.by_handle.remove(handle);
+            let known = self.by_handle.remove(*handle);
             assert!(known == Some(number), "a watch has one number");
         }
         handles
@@ -36,26 +36,26 @@ impl Watches {
 
     /// Takes all: their numbers, and who watches.
     pub(super) fn take_all(&mut self) -> (Vec<i32>, Vec<Handle>) {
-        let numbers = std::mem::take(&mut self.by_number).into_keys().collect();
-        (numbers, std::mem::take(&mut self.by_handle).into_keys().collect())
+        let numbers = self.by_number.take_all().map(|(number, _)| number).collect();
+        (numbers, self.by_handle.take_all().map(|(handle, _)| handle).collect())
     }
 
     /// Takes one; returns its number if nobody else has it.
     pub(super) fn remove(&mut self, handle: Handle) -> Option<Option<i32>> {
-        let number = self.by_handle.remove(&handle)?;
+        let number = self.by_handle.remove(handle)?;
         // reason: both tables name the same watches.
-        let handles = self.by_number.get_mut(&number).expect("a number is known as long as somebody has it");
+        let handles = self.by_number.get_mut(number).expect("a number is known as long as somebody has it");
         handles.retain(|other| *other != handle);
         if !handles.is_empty() {
             return Some(None);
         }
-        self.by_number.remove(&number);
+        self.by_number.remove(number);
         Some(Some(number))
     }
 
     /// Those of the works that `is_gone` names.
     pub(super) fn of_works(&self, is_gone: impl Fn(u8) -> bool) -> Vec<Handle> {
-        self.by_handle.keys().filter(|handle| is_gone(handle.work())).copied().collect()
+        self.by_handle.keys().filter(|handle| is_gone(handle.work())).collect()
     }
 }
 

@@ -7,8 +7,8 @@ use crate::offload::FileCall;
 use crate::open_file::OpenFile;
 use corelane_os::errno;
 use corelane_seam::Fault;
+use corelane_seam::ordered::Ordered;
 use io_uring::{opcode, types};
-use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ enum Operation {
 /// Operations under way, by their tokens.
 #[derive(Default)]
 pub(super) struct Files {
-    operations: BTreeMap<u32, Operation>,
+    operations: Ordered<u32, Operation>,
 }
 
 impl Files {
@@ -59,7 +59,7 @@ impl Files {
 
     /// Ends the operation of `token`.
     pub(super) fn end(&mut self, token: u32, result: i32) -> Answer {
-        let operation = self.operations.remove(&token);
+        let operation = self.operations.remove(token);
         assert!(operation.is_some(), "an operation ends once");
         if result < 0 {
             return Answer::Failed(errno::fault(-result));

@@ -22,11 +22,11 @@ use crate::readiness::source::{BELL, Copies, Pause, ReadinessSource, UNWATCHED};
 use crate::tuning;
 use corelane_os::clock;
 use corelane_os::{errno, sockets};
+use corelane_seam::ordered::Ordered;
 use corelane_seam::{Arena, Bell, Fault, Tuning};
 use files::Files;
 use io_uring::{opcode, types};
 use ring::Ring;
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +118,7 @@ pub struct Uring {
     events: Vec<(u64, i32)>,
     handed_out: usize,
     /// Descriptors whose watching is being ended: the ring holds them open until then.
-    closing: BTreeMap<u64, (OwnedFd, Copies)>,
+    closing: Ordered<u64, (OwnedFd, Copies)>,
     files: Files,
     ended: Vec<Ended>,
 }
@@ -129,7 +129,7 @@ impl Uring {
             ring: Ring::new(no_iowait, threads)?,
             events: Vec::with_capacity(ring::COMPLETIONS as usize),
             handed_out: 0,
-            closing: BTreeMap::new(),
+            closing: Ordered::default(),
             files: Files::default(),
             ended: Vec::new(),
         })
@@ -140,11 +140,11 @@ impl Uring {
         let Self { ring, events, closing, files, ended, .. } = self;
         ring.take(|data, result, last| match data & KIND {
             _ if data == BELL => events.push((data, told(result, last))),
-            0 if last && closed(closing.remove(&data)) => {}
+            0 if last && closed(closing.remove(data)) => {}
             0 => events.push((data, told(result, last))),
             ENDING if result == -libc::ENOENT => {
                 // Watching had ended by itself.
-                closed(closing.remove(&(data ^ ENDING)));
+                closed(closing.remove(data ^ ENDING));
             }
             FILE => {
                 let token = (data >> 32) as u32;
@@ -218,7 +218,7 @@ impl ReadinessSource for Uring {
     }
 
     fn is_closing(&self, data: u64) -> bool {
-        self.closing.contains_key(&data)
+        self.closing.contains(data)
     }
 
     fn close(&mut self, data: u64, descriptor: OwnedFd, copies: Copies) {

@@ -1,5 +1,9 @@
 //! What a peer reads is what was sent, however it left and however late it is read: memory is written as soon as it is released, on lo and between two network namespaces, by
-//! each means, on both drivers. A driver that released at the peer's acknowledgement would be caught, as the last test shows.
+//! each means, on both drivers. A driver that released at the peer's acknowledgement would be caught, as the last test shows. 20 GB in all:
+//!
+//! ```text
+//! CORELANE_CORRUPTION_BYTES=1250000000 cargo test --package corelane-drivers --test all corruption::what -- --nocapture
+//! ```
 
 use crate::sender::{BLOCK, MEMORY, Reader, SEND, Sender, WRITTEN, at, blocks, memory, with_epoll, with_uring, write};
 use corelane_drivers::{EpollDriver, probe_uring};
@@ -14,6 +18,8 @@ use std::os::unix::fs::FileExt;
 
 /// Bytes that each driver sends over each link by each means: 200 MB in all.
 const BYTES: u64 = 12_500_000;
+/// How many it is to send in place of those.
+const AMOUNT: &str = "CORELANE_CORRUPTION_BYTES";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Means {
@@ -37,17 +43,17 @@ fn tuning(means: Means) -> Tuning {
 }
 
 /// Where both ends are: in the namespace of this thread, or the sender in one and the peer in another.
-struct Link {
+pub struct Link {
     sender: Option<File>,
     peer: Option<File>,
-    address: &'static str,
+    pub address: &'static str,
 }
 
 impl Link {
-    const LOOPBACK: Self = Self { sender: None, peer: None, address: "127.0.0.1:0" };
+    pub const LOOPBACK: Self = Self { sender: None, peer: None, address: "127.0.0.1:0" };
 
     /// A pair of virtual cards between two new namespaces.
-    fn cards() -> Result<Self, String> {
+    pub fn cards() -> Result<Self, String> {
         let peer = network::unshared_and_quiet()?;
         let sender = network::unshared_and_quiet()?;
         let number = rustix::process::getpid();
@@ -63,12 +69,17 @@ impl Link {
         Ok(Self { sender: Some(sender), peer: Some(peer), address: "10.9.0.1:0" })
     }
 
-    /// A connection to whom listens here.
-    fn connect(&self, to: Address) -> OwnedFd {
+    /// Does something where the peer is.
+    pub fn in_peer<R>(&self, work: impl FnOnce() -> R) -> R {
         self.peer.iter().for_each(network::enter);
-        let peer = connected(to);
+        let done = work();
         self.sender.iter().for_each(network::enter);
-        peer
+        done
+    }
+
+    /// A connection to whom listens here.
+    pub fn connect(&self, to: Address) -> OwnedFd {
+        self.in_peer(|| connected(to))
     }
 }
 
@@ -108,7 +119,7 @@ fn sends_right<D: Driver>(make: &impl Fn(Arena, Tuning) -> D, link: &Link, means
     let driver = make(arena.clone(), tuning(means));
     let name = driver.name();
     let joined = Sender::joined(driver, arena, &at(link.address), |address| link.connect(address));
-    let bytes = BYTES.next_multiple_of(SEND as u64);
+    let bytes = std::env::var(AMOUNT).map_or(BYTES, |amount| amount.parse().unwrap()).next_multiple_of(SEND as u64);
     let (is_corrupt, sends) = match means {
         Means::Sealed => send_all(joined, bytes, sealed, |_, _| ()),
         _ => send_all(joined, bytes, blocks, |_, _| ()),

@@ -5,6 +5,8 @@ mod card;
 #[path = "../common/mod.rs"]
 mod common;
 mod corruption;
+mod mapped;
+mod route;
 mod sender;
 mod shared;
 mod transparent;

@@ -1,9 +1,8 @@
 //! One look, as the page in the browser needs it.
 
-use super::sample::{Sample, microseconds};
+use super::sample::{Sample, microseconds, rate};
 use corelane::admin::watch::{
-    ConnectionRow, ConnectionState, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, PacketCounter, ServiceCounter,
-    ServiceSnapshot, Snapshot,
+    ConnectionRow, ConnectionState, LaneFigures, ProcessFigures, ServiceFigures, ServiceName, Snapshot,
 };
 use corelane::admin::wrong::{Finding, Grade, findings};
 use serde::Serialize;
@@ -46,7 +45,8 @@ struct Lane {
     requests: f64,
     open: u64,
     strays: f64,
-    p99_us: Option<f64>,
+    turn_p99_us: Option<f64>,
+    request_p99_us: Option<f64>,
     memory: u64,
     stalled_s: Option<f64>,
 }
@@ -78,9 +78,13 @@ struct Connection {
 
 impl<'a> Look<'a> {
     /// `rows` are those of all connections, each with its lane.
-    pub fn of(snapshot: &'a Snapshot, sample: Option<&'a Sample>, rows: &[(usize, ConnectionRow)]) -> Self {
+    pub fn of(
+        snapshot: &'a Snapshot,
+        figures: &ProcessFigures<'a>,
+        sample: Option<&'a Sample>,
+        rows: &[(usize, ConnectionRow)],
+    ) -> Self {
         let (connections_in_all, connections) = connections(snapshot, rows);
-        let first = snapshot.lanes.first().map(|lane| &lane.name);
         let mut wrong: Vec<Wrong> = findings(snapshot).into_iter().map(Wrong::from).collect();
         let wrong_in_all = wrong.len();
         wrong.truncate(WRONG_MAX);
@@ -88,13 +92,13 @@ impl<'a> Look<'a> {
             pid: snapshot.process.pid,
             program: &snapshot.program,
             started_unix_milliseconds: snapshot.started_unix_nanoseconds / 1_000_000,
-            driver: first.map_or("", |name| &name.driver),
-            steering: first.map_or("", |name| &name.steering),
+            driver: figures.driver,
+            steering: figures.steering,
             sample,
-            imbalance: snapshot.imbalance(ServiceCounter::Requests),
+            imbalance: figures.imbalance,
             lanes_in_all: snapshot.lanes.len(),
-            lanes: snapshot.lanes.iter().take(LANES_MAX).map(|lane| Lane::of(snapshot, lane)).collect(),
-            services: snapshot.services.iter().map(|service| Service::of(snapshot, service)).collect(),
+            lanes: figures.lanes.iter().take(LANES_MAX).map(Lane::of).collect(),
+            services: snapshot.services.iter().zip(&figures.services).map(|(one, of)| Service::of(&one.name, of)).collect(),
             buckets: &snapshot.steering.lanes,
             wrong_in_all,
             wrong,
@@ -105,40 +109,35 @@ impl<'a> Look<'a> {
 }
 
 impl Lane {
-    fn of(snapshot: &Snapshot, lane: &LaneSnapshot) -> Self {
-        let rate = |counter| snapshot.per_second(lane.all(counter)).unwrap_or(0.0);
+    fn of(lane: &LaneFigures) -> Self {
         Self {
-            cpu: lane.name.cpu,
-            state: lane.state().map_or("unknown", LaneState::name),
-            shares: snapshot.shares(lane).map(|shares| [shares.productive, shares.empty, shares.asleep]),
-            network: snapshot.network_share(lane),
-            burst: lane
-                .packets
-                .as_ref()
-                .map(|packets| packets.values.get(PacketCounter::PollingBurst))
-                .filter(|burst| *burst > 0),
-            requests: rate(ServiceCounter::Requests),
-            open: lane.all(ServiceCounter::ConnectionsOpen),
-            strays: rate(ServiceCounter::Strays),
-            p99_us: microseconds(lane.histogram(LaneHistogram::RequestNanoseconds), 990),
-            memory: lane.values.get(LaneCounter::MemoryUsed),
-            stalled_s: snapshot.stalled(lane).map(|age| age as f64 / 1e9),
+            cpu: lane.cpu,
+            state: lane.state,
+            shares: lane.shares.map(|shares| [shares.productive, shares.empty, shares.asleep]),
+            network: lane.network_share,
+            burst: lane.burst_frames,
+            requests: rate(lane.requests),
+            open: lane.connections_open,
+            strays: rate(lane.strays),
+            turn_p99_us: microseconds(lane.turn_nanoseconds.p99),
+            request_p99_us: microseconds(lane.request_nanoseconds.p99),
+            memory: lane.memory_used_bytes,
+            stalled_s: lane.stalled_nanoseconds.map(|age| age as f64 / 1e9),
         }
     }
 }
 
 impl<'a> Service<'a> {
-    fn of(snapshot: &Snapshot, ServiceSnapshot { name, values }: &'a ServiceSnapshot) -> Self {
-        let rate = |counter| snapshot.per_second(values.get(counter)).unwrap_or(0.0);
+    fn of(name: &'a ServiceName, figures: &ServiceFigures) -> Self {
         Self {
             name: &name.name,
             url: &name.url,
-            open: values.get(ServiceCounter::ConnectionsOpen),
-            requests: rate(ServiceCounter::Requests),
-            errors: values.errors().map(|errors| errors.map(|count| snapshot.per_second(count).unwrap_or(0.0))),
-            bytes_in: rate(ServiceCounter::BytesIn),
-            bytes_out: rate(ServiceCounter::BytesOut),
-            strays: rate(ServiceCounter::Strays),
+            open: figures.connections_open,
+            requests: rate(figures.requests),
+            errors: figures.errors.map(|errors| errors.map(rate)),
+            bytes_in: rate(figures.bytes_in),
+            bytes_out: rate(figures.bytes_out),
+            strays: rate(figures.strays),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One second, as the graphs need it.
 
-use corelane::admin::watch::{Histogram, LaneHistogram, PacketCounter, ServiceCounter, Snapshot};
+use corelane::admin::watch::{Count, PacketCounter, ProcessFigures, Snapshot};
 use serde::Serialize;
 
 /// One second, as the graphs need it. In the page's script the fields are numbered in this order.
@@ -38,32 +38,31 @@ const KNOBS: [PacketCounter; 8] = [
     PacketCounter::PollingOtherPrograms,
 ];
 
-pub(super) fn sample(since: &Snapshot, unix_milliseconds: u64) -> Sample {
-    let all = |counter| since.services.iter().fold(0, |sum: u64, one| sum.saturating_add(one.values.get(counter)));
-    let rate = |counter| since.per_second(all(counter)).unwrap_or(0.0);
-    let requests = since.histogram(LaneHistogram::RequestNanoseconds);
-    let worked: f64 = since.lanes.iter().filter_map(|lane| since.shares(lane)).map(|shares| shares.productive).sum();
-    let network: Vec<f64> = since.lanes.iter().filter_map(|lane| since.network_share(lane)).collect();
-    let polls = !network.is_empty();
-    let packets = |counter| since.lanes.iter().filter_map(move |lane| Some(lane.packets.as_ref()?.values.get(counter))).max();
+pub(super) fn sample(since: &Snapshot, figures: &ProcessFigures<'_>, unix_milliseconds: u64) -> Sample {
+    let knob = |knob| since.lanes.iter().filter_map(|lane| Some(lane.packets.as_ref()?.values.get(knob))).max();
+    let polls = figures.network_share.is_some();
     Sample(
         unix_milliseconds,
-        rate(ServiceCounter::Requests),
-        all(ServiceCounter::ConnectionsOpen),
-        microseconds(&requests, 500),
-        microseconds(&requests, 990),
-        rate(ServiceCounter::Strays),
-        worked / since.lanes.len().max(1) as f64,
-        polls.then(|| network.iter().sum::<f64>() / network.len() as f64),
-        packets(PacketCounter::PollingBurst).filter(|_| polls),
+        rate(figures.requests),
+        figures.connections_open,
+        microseconds(figures.request_nanoseconds.p50),
+        microseconds(figures.request_nanoseconds.p99),
+        rate(figures.strays),
+        figures.worked_share.unwrap_or(0.0),
+        figures.network_share,
+        figures.burst_frames.filter(|_| polls),
         // All lanes are told the same.
-        polls.then(|| KNOBS.map(|knob| packets(knob).unwrap_or_default())),
+        polls.then(|| KNOBS.map(|one| knob(one).unwrap_or_default())),
     )
 }
 
-/// A quantile, in microseconds.
-pub(super) fn microseconds(histogram: &Histogram, thousandths: u32) -> Option<f64> {
-    histogram.quantile(thousandths).map(|nanoseconds| nanoseconds as f64 / 1e3)
+/// For each second of the look.
+pub(super) fn rate(count: Count) -> f64 {
+    count.per_second.unwrap_or(0.0)
+}
+
+pub(super) fn microseconds(nanoseconds: Option<u64>) -> Option<f64> {
+    nanoseconds.map(|nanoseconds| nanoseconds as f64 / 1e3)
 }
 
 #[cfg(test)]
@@ -93,12 +92,13 @@ mod tests {
         let before = reader.snapshot(1_000_000_000);
         set(0, &[(C::NetworkNanoseconds, 5 + 200_000_000)]);
         set(1, &[(C::NetworkNanoseconds, 5 + 400_000_000)]);
-        let Sample(at, .., network, burst, knobs) = sample(&reader.snapshot(2_000_000_000).since(&before).expect("a span"), 77);
+        let of = |since: Snapshot, at| sample(&since, &ProcessFigures::of(&since), at);
+        let Sample(at, .., network, burst, knobs) = of(reader.snapshot(2_000_000_000).since(&before).expect("a span"), 77);
         assert_eq!((at, burst, knobs), (77, Some(61), Some([2, 1000, 30, 150, 5, 20, 1, 0])));
         assert!(network.is_some_and(|share| (share - 0.3).abs() < 1e-9), "{network:?}: the mean of those that poll");
         let page = Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).expect("a page");
         let reader = Reader::of(&page).expect("a reader");
-        let Sample(.., network, burst, knobs) = sample(&reader.snapshot(2).since(&reader.snapshot(1)).expect("a span"), 0);
+        let Sample(.., network, burst, knobs) = of(reader.snapshot(2).since(&reader.snapshot(1)).expect("a span"), 0);
         assert_eq!((network, burst, knobs), (None, None, None), "where nothing polls");
     }
 }

@@ -10,6 +10,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use super::borrowed;
 use super::polling::Readiness;
 use crate::netlink::{Attributes, Request};
+use crate::sockets;
 
 /// What a descriptor is, as far as its readiness differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,10 +108,7 @@ pub fn readable_bytes(number: RawFd) -> Option<i64> {
 
 /// Bytes that were written and have not left, or were not taken note of by the peer (SIOCOUTQ, tcp(7)).
 pub fn unsent_bytes(number: RawFd) -> Option<i64> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: the request writes one int, and `bytes` is a valid place for it.
-    let answer = unsafe { libc::ioctl(number, libc::TIOCOUTQ, &raw mut bytes) };
-    (answer == 0).then_some(i64::from(bytes))
+    i64::try_from(sockets::unsent_bytes(borrowed(number).ok()?)?).ok()
 }
 
 /// Bytes that a pipe holds in all.

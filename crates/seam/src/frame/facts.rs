@@ -1,4 +1,4 @@
-//! What the source of a frame said of it. A source that does not know says nothing; whoever needs it computes it.
+//! Facts that the source of a frame told of it. A source that does not know tells nothing; whoever needs a fact computes it.
 
 use corelane_rss::{FlowId, HashType};
 
@@ -11,7 +11,7 @@ pub struct FrameHash {
     pub hash_type: HashType,
 }
 
-/// What is known of a frame's checksums (those of the transport, and of the IPv4 header).
+/// The state of a frame's checksums (those of the transport, and of the IPv4 header).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
     /// Nothing: they are in the frame, and nobody has looked. In a frame to be sent: they are right as they are.

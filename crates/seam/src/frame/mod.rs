@@ -74,7 +74,7 @@ pub struct Frame {
     place: FrameHome,
     start: u32,
     length: u32,
-    /// What its source said of it.
+    /// Facts that its source told.
     pub facts: FrameFacts,
 }
 
@@ -241,7 +241,7 @@ pub struct FrameParcel {
     parcel: Parcel,
     start: u32,
     length: u32,
-    /// What its source said of it.
+    /// Facts that its source told.
     pub facts: FrameFacts,
 }
 

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-/// What an offloaded call brings back.
+/// The value that an offloaded call brings back.
 pub type Offloaded = Box<dyn Any + Send>;
 /// A call for a helper thread.
 pub type OffloadCall = Box<dyn FnOnce() -> Offloaded + Send>;

@@ -24,7 +24,7 @@ pub struct Bind {
     pub send_buffer_bytes: u32,
 }
 
-/// What is asked of datagram sockets, which have at most one receive and one send under way.
+/// An operation on a datagram socket. Such sockets have at most one receive and one send under way.
 #[derive(Debug)]
 pub enum DatagramOp {
     /// Make a datagram socket, as [`Driver::bind`](crate::Driver::bind) does: [`DatagramOutcome::Bound`].
@@ -43,7 +43,7 @@ pub enum DatagramOp {
     Send {
         /// A datagram socket.
         socket: Socket,
-        /// What to send; never empty.
+        /// The trains to send; never empty.
         trains: Trains,
     },
 }

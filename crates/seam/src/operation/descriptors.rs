@@ -1,6 +1,6 @@
 //! Descriptors that the driver does not own.
 
-/// What a polled descriptor is waited for (poll(2)).
+/// The events for which a polled descriptor is waited for (poll(2)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     /// Readable, or at its end.

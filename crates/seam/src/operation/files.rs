@@ -50,10 +50,10 @@ builders!(OpenOptions { read: bool, write: bool, create: bool, truncate: bool, d
 /// Most bytes of one [`FileOp::Warm`]: 4 MiB.
 pub const WARM_BYTES_MAX: u64 = 4 << 20;
 
-/// What is asked of files.
+/// An operation on a file.
 #[derive(Debug)]
 pub enum FileOp {
-    /// Open a file: [`FileOutcome::Opened`]. What is no regular file, or no directory where one is asked for, is refused with
+    /// Open a file: [`FileOutcome::Opened`]. A thing that is no regular file, or no directory where one is asked for, is refused with
     /// [`Reason::NotAFile`](crate::Reason::NotAFile) or [`Reason::NotFound`](crate::Reason::NotFound), and waited for in no case.
     Open {
         /// A directory that the path starts from and never leaves: neither by `..`, nor as an absolute path, nor through a link
@@ -109,7 +109,7 @@ pub enum FileOp {
     },
     /// Watch a directory: [`FileOutcome::Watched`] once all that happens in it from then on will be told, with more to come, and [`FileOutcome::Changed`] as the end, when
     /// something has happened: a name in it came, went, or means another file; a file in it was written to by this system (but not through mapped memory), or has other
-    /// rights; the directory itself was moved, removed, or has other rights. Whoever wants to know of more watches again: so what changes all the time is told of once. What lies
+    /// rights; the directory itself was moved, removed, or has other rights. Another watch tells of more: so what changes all the time is told of once. All that lies
     /// in directories beneath it is not told of. Closing the directory does not end it; [`Op::Cancel`] does.
     ///
     /// It fails with [`Reason::Busy`](crate::Reason::Busy) where the lane watches [`Tuning::watches_max`](crate::Tuning::watches_max) or the system allows no more (ENOSPC:
@@ -126,7 +126,7 @@ pub enum FileOp {
     },
 }
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -136,11 +136,11 @@ pub enum FileKind {
     Directory,
 }
 
-/// What a file tells when it is opened.
+/// The facts of a file when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileFacts {
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Bytes in it; 0 for a directory.
     pub length: u64,
@@ -163,7 +163,7 @@ pub struct FileFacts {
 pub struct FileName {
     /// The name, without its directory.
     pub name: OsString,
-    /// What it names; none for anything else, a link among them.
+    /// The kind of what it names; none for anything else, a link among them.
     pub kind: Option<FileKind>,
 }
 
@@ -247,7 +247,7 @@ pub enum FileOutcome {
     Opened {
         /// The file.
         file: File,
-        /// What it was at the time.
+        /// The facts of the file at the time.
         facts: FileFacts,
     },
     /// A read ended; the lease holds what there was.
@@ -273,7 +273,7 @@ pub enum FileOutcome {
         /// When its content had last changed by then, as [`FileFacts::modified`] says.
         modified: Duration,
     },
-    /// What a directory holds, in the order of [`FileName`], without itself and the one above it.
+    /// The names in a directory, in the order of [`FileName`], without itself and the one above it.
     Listed {
         /// The names.
         names: Vec<FileName>,

@@ -5,7 +5,7 @@ use crate::error::Fault;
 use crate::frame::Frame;
 use crate::port::{Port, PortFacts, PortId};
 
-/// What is asked of ports. One has at most one receive and one send under way.
+/// An operation on a port. A port has at most one receive and one send under way.
 #[derive(Debug)]
 pub enum FrameOp {
     /// Take a port up: [`FrameOutcome::Opened`].
@@ -32,7 +32,7 @@ pub enum FrameOp {
     Send {
         /// An open port.
         port: PortId,
-        /// What to send; never empty. They may be frames of other lanes.
+        /// The frames to send; never empty. They may be frames of other lanes.
         frames: Vec<Frame>,
     },
     /// Close: operations under way end first, as cancelled, then comes [`Outcome::Closed`]; what the interface still reads is waited for.
@@ -49,7 +49,7 @@ pub enum FrameOutcome {
     Opened {
         /// Its name.
         port: PortId,
-        /// What it is.
+        /// The facts of the port.
         facts: PortFacts,
     },
     /// Frames arrived, or none and a fault.

@@ -1,4 +1,4 @@
-//! What a lane asks of a driver, and what it gets back; each kind of operation has a file of its own.
+//! Operations that a lane asks of a driver, and their outcomes; each kind has a file of its own.
 
 mod calls;
 mod datagrams;
@@ -19,7 +19,7 @@ use crate::handle::{Handle, Socket};
 
 /// One operation, of a kind that has its own file. Each pushed operation ends in exactly one completion without `more`; only
 /// [`StreamOp::Accept`] and [`FileOp::Watch`] have completions with `more` before it. A socket has at most one operation of each of these sorts under way:
-/// accepting, receiving (any form), sending (any form). What concerns sockets of any kind, or none, stands here.
+/// accepting, receiving (any form), sending (any form). Operations on sockets of any kind, or none, stand here.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Op {
@@ -67,7 +67,7 @@ pub enum Op {
 
 impl Op {
     /// Asserts what an operation must be to be carried out, whatever it is asked of. Every driver calls this before it does anything, so that none, and no simulated
-    /// one above all, passes over what another panics at. What depends on the socket, such as its kind, each asserts itself.
+    /// one above all, passes over what another panics at. Rules that depend on the socket, such as its kind, each asserts itself.
     ///
     /// # Panics
     /// If it asks for nothing (an empty send, a receive without room, a poll for neither), or for more than its bound.
@@ -105,7 +105,7 @@ pub enum Outcome {
     },
     /// The helper's call returned.
     Offloaded(
-        /// What it returned.
+        /// The value that it returned.
         OffloadResult,
     ),
     /// Memory of an operation that ended earlier is released only now. Of a connection's sends, the one that ended first is released first.

@@ -5,8 +5,9 @@ use crate::address::Address;
 use crate::builders;
 use crate::chain::Chain;
 use crate::error::Fault;
-use crate::handle::Socket;
+use crate::handle::{File, Socket};
 use crate::lease::{Lease, Shared};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Settings of a connection's socket, applied when it is accepted or opened.
@@ -75,7 +76,7 @@ pub struct Listen {
     pub stream: StreamOptions,
 }
 
-/// What is asked of listeners and connections. A listener has at most one [`StreamOp::Accept`] under way, a connection one receive of any form and one send.
+/// An operation on a listener or a connection. A listener has at most one [`StreamOp::Accept`] under way, a connection one receive of any form and one send.
 #[derive(Debug)]
 pub enum StreamOp {
     /// Accept connections until [`StreamOp::StopAccept`]; each is a [`StreamOutcome::Accepted`] with `more`. A fault ends it.
@@ -117,8 +118,23 @@ pub enum StreamOp {
     Send {
         /// A connection.
         socket: Socket,
-        /// What to send; never empty.
+        /// The bytes to send; never empty.
         chain: Chain,
+    },
+    /// Send a whole file by its path: [`StreamOutcome::FileSent`]. It is opened, brought to the disk if that is asked for, and what it held when it was opened leaves
+    /// from it (sendfile(2)), 1 MiB behind the other. Each is brought into the page cache first, so that a slow disk holds no lane up. It is the connection's send under way from its
+    /// beginning to its end.
+    ///
+    /// It fails with [`Reason::Unsupported`](crate::Reason::Unsupported) for a file that [is far](crate::FileFacts::is_far): read it, and send that.
+    SendFile {
+        /// A connection.
+        socket: Socket,
+        /// As of [`FileOp::Open`](crate::FileOp::Open).
+        beneath: Option<File>,
+        /// The file's path.
+        path: PathBuf,
+        /// Whether what was written to the file is brought to the disk (fsync(2)) before a byte of it leaves: then the peer gets nothing that a loss of power could take back.
+        sync: bool,
     },
 }
 
@@ -158,9 +174,19 @@ pub enum StreamOutcome {
     Sent {
         /// Bytes that the system took.
         bytes: usize,
-        /// What it did not take; empty after a complete send.
+        /// The bytes that it did not take; empty after a complete send.
         rest: Chain,
         /// Why, if the connection is broken.
+        fault: Option<Fault>,
+    },
+    /// A file was sent, or is not any further.
+    FileSent {
+        /// Bytes that the system took.
+        bytes: u64,
+        /// Bytes that the file held when it was opened; 0 if it was not.
+        length: u64,
+        /// Why not all of it was sent, if it was not: it was not opened, has become shorter, cannot be read; or the connection is broken, or was closed (`Cancelled`). Behind
+        /// the first byte the peer waits for the rest, so only a close is left then.
         fault: Option<Fault>,
     },
 }
@@ -174,7 +200,11 @@ impl StreamOp {
                 assert!(*until > lease.len() && *until <= lease.capacity(), "a receive needs room, within the lease");
             }
             Self::Send { chain, .. } => assert!(!chain.is_empty(), "nothing to send"),
-            Self::Accept { .. } | Self::StopAccept { .. } | Self::Connect { .. } | Self::Receive { .. } => {}
+            Self::Accept { .. }
+            | Self::StopAccept { .. }
+            | Self::Connect { .. }
+            | Self::Receive { .. }
+            | Self::SendFile { .. } => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a lane's memory has abroad: which parcels, since when, how much.
+//! The parcels of a lane's memory that are abroad: which, since when, how much.
 
 use super::home::{HomeOwner, Return};
 use super::{AbroadCounts, AbroadLimits, ParcelRefused};
@@ -139,7 +139,7 @@ impl<K> Abroad<K> {
         now - away.sent > self.limits.overdue
     }
 
-    /// What is away, and how many of that are overdue at the time `now`.
+    /// The number of parcels away, and of those that are overdue at the time `now`.
     pub(crate) fn counts(&self, now: Instant) -> AbroadCounts {
         let is_overdue = |away: &&Away<K>| self.is_late(away, now);
         AbroadCounts { overdue: self.away.values().filter(is_overdue).count(), ..self.counts }

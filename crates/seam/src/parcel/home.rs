@@ -224,7 +224,7 @@ mod loom_tests {
 
     #[test]
     fn loom_the_last_parcel_frees_what_its_lane_has_left() {
-        // What is never freed is reported by the tracked value in it.
+        // Memory that is never freed is reported by the tracked value in it.
         loom::model(|| {
             let home = HomeOwner::new(0, 2);
             let threads = [0, 1].map(|slot| {

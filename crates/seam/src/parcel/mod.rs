@@ -22,7 +22,7 @@
 //! * **A home that ends first** leaves its memory to the last of its parcels. A lane that breaks drops its guests as any other value; one
 //!   that has ended without sending them home, or a message that nobody took, drops parcels, which then come home over the stack.
 //!
-//! What works do with it, as signatures:
+//! Its use by works, as signatures:
 //!
 //! ```text
 //! packet path   fn dispatch(&mut self, kit, frame: Frame)            // frame.parcel(lane, now) -> FrameParcel in a message, batches of them
@@ -87,7 +87,7 @@ impl Default for AbroadLimits {
     }
 }
 
-/// What a region has abroad.
+/// The counts of a region's memory abroad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AbroadCounts {
     /// Parcels that are away.
@@ -189,7 +189,7 @@ pub(crate) trait Homeland {
     fn come_home(&self, right: Return) -> Result<(), Return>;
     /// Takes in what was dropped where no lane was.
     fn find_lost(&self);
-    /// What it has abroad.
+    /// The counts of its memory abroad.
     fn counts(&self, now: Instant) -> AbroadCounts;
 }
 
@@ -221,7 +221,7 @@ impl ParcelHome {
         self.0.borrow().iter().for_each(|region| region.find_lost());
     }
 
-    /// What all regions have abroad, at the time `now`.
+    /// The counts of all regions' memory abroad, at the time `now`.
     pub fn counts(&self, now: Instant) -> AbroadCounts {
         self.0.borrow().iter().map(|region| region.counts(now)).fold(AbroadCounts::default(), |sum, one| AbroadCounts {
             parcels: sum.parcels + one.parcels,

@@ -161,7 +161,7 @@ fn a_chain_is_made_of_guests_as_of_own_memory() {
 }
 
 proptest! {
-    /// Whatever three lanes send each other and drop wherever: bytes are what they were, and all of it comes home.
+    /// Three lanes send each other parcels and drop them anywhere: bytes are what they were, and all of it comes home.
     #[test]
     fn nothing_is_lost_between_lanes(steps in prop::collection::vec((0usize..3, 0usize..3, any::<u8>()), 1..300)) {
         let lanes = [0, 1, 2].map(|number| lane(number, 16));

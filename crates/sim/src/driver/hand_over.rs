@@ -1,12 +1,12 @@
 //! How completions are handed to the lane: past the books.
 
-use crate::check::Violation;
+use crate::check::{Asked, Violation};
 use crate::kind::outcome_name;
 use crate::lane::Undelivered;
 use crate::lane::sockets::{Body, StreamSocket};
 use crate::log::{Detail, Site};
 use crate::state::State;
-use corelane_seam::{Completion, Outcome, Socket, StreamOutcome};
+use corelane_seam::{Completion, FileSends, FileStep, Outcome, Socket, StreamOutcome};
 
 impl State {
     /// Hands over what is due, at most `at_most`.
@@ -19,9 +19,29 @@ impl State {
             }
             if let Some(entry) = self.lanes[lane].completed.remove(index) {
                 self.settle(lane, &entry);
+                if FileSends::<Asked>::is_step(entry.completion.handle) {
+                    self.go_on_with_file(lane, entry.completion);
+                    continue;
+                }
                 completions.push(entry.completion);
                 left -= 1;
             }
+        }
+    }
+
+    /// A step of an operation that sends a file has ended: the next one is submitted, or the operation ends.
+    fn go_on_with_file(&mut self, lane: usize, Completion { handle, outcome, .. }: Completion) {
+        // Memory that a step has lent is not used again.
+        if matches!(outcome, Outcome::Released) {
+            return;
+        }
+        let FileStep { told, next } = self.lanes[lane].file_sends.take(handle, outcome);
+        if let Some((asked, socket, outcome)) = told {
+            self.complete(lane, asked, Some(socket), outcome.into());
+        }
+        if let Some((handle, op)) = next {
+            let number = self.ledger.enter(lane, handle, &op);
+            self.lanes[lane].submitted.push((Asked { number, handle }, op));
         }
     }
 

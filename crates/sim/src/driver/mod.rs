@@ -223,7 +223,9 @@ impl State {
         self.end_abandoned(lane);
         self.attempt_ready(lane, at_most);
         self.hand_over(lane, at_most, completions);
-        if completions.len() == before && !bell_rang && !is_woken {
+        // The next steps of what sends files are there already.
+        let has_more = !self.lanes[lane].submitted.is_empty();
+        if completions.len() == before && !bell_rang && !is_woken && !has_more {
             self.sleep(lane, wait);
         }
     }

@@ -10,8 +10,8 @@ use crate::net::connect::Opener;
 use crate::net::streams::Incoming;
 use crate::state::{Event, State, entry};
 use corelane_seam::{
-    Address, Chain, Completion, Fault, Lease, Outcome, RECEIVE_BYTES_LEAST, Reason, Segment, Socket, StreamOp, StreamOptions,
-    StreamOutcome,
+    Address, Chain, Completion, Fault, FileSends, Lease, Op, Outcome, RECEIVE_BYTES_LEAST, Reason, Segment, Socket, StreamOp,
+    StreamOptions, StreamOutcome,
 };
 
 const ABORTED: Fault = Fault { reason: Reason::Reset, number: 103 };
@@ -31,13 +31,14 @@ impl State {
     /// Starts what was asked of a listener or a connection.
     pub(super) fn start_on_stream(&mut self, lane: usize, asked: Asked, op: StreamOp) {
         let socket = match op {
-            StreamOp::StopAccept { .. } => unreachable!("`start` has taken it: nothing is started"),
+            StreamOp::StopAccept { .. } | StreamOp::SendFile { .. } => unreachable!("`start` has taken it"),
             StreamOp::Connect { to, from, options } => return self.connect(lane, asked, to, from, options),
             StreamOp::Accept { listener: socket }
             | StreamOp::Receive { socket }
             | StreamOp::ReceiveInto { socket, .. }
             | StreamOp::Send { socket, .. } => socket,
         };
+        let is_sending_file = self.lanes[lane].file_sends.is_of(socket) && !FileSends::<Asked>::is_step(asked.handle);
         let body = self.asked_socket(lane, asked, socket);
         assert!(body.as_ref().is_none_or(|body| fits(body, &op)), "{op:?} is asked of a socket of another kind");
         match (body, op) {
@@ -48,7 +49,7 @@ impl State {
             (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), StreamOp::ReceiveInto { lease, until, .. }) => {
                 *receive = Some(Receiving { asked, into: Some((lease, until)) });
             }
-            (Some(Body::Stream(StreamSocket { send: send @ None, .. })), StreamOp::Send { chain, .. }) => {
+            (Some(Body::Stream(StreamSocket { send: send @ None, .. })), StreamOp::Send { chain, .. }) if !is_sending_file => {
                 *send = Some((asked, chain));
                 return self.attempt_send(lane, socket);
             }
@@ -56,6 +57,28 @@ impl State {
             (_, op) => return self.complete(lane, asked, Some(socket), refused(op)),
         }
         self.wake_socket(lane, socket);
+    }
+
+    /// Begins to send a file by its path; returns the first step, unless it is refused.
+    pub(super) fn begin_file_send(&mut self, lane: usize, asked: Asked, op: StreamOp) -> Option<(Asked, Op)> {
+        let StreamOp::SendFile { socket, .. } = op else { unreachable!("it sends a file") };
+        let is_sending_file = self.lanes[lane].file_sends.is_of(socket);
+        let body = self.asked_socket(lane, asked, socket);
+        assert!(body.as_ref().is_none_or(|body| fits(body, &op)), "{op:?} is asked of a socket of another kind");
+        match (body, op) {
+            (Some(Body::Stream(StreamSocket { send: None, .. })), StreamOp::SendFile { beneath, path, sync, .. })
+                if !is_sending_file =>
+            {
+                let (handle, op) = self.lanes[lane].file_sends.begin(asked, socket, (beneath, path), sync);
+                let number = self.ledger.enter(lane, handle, &op);
+                Some((Asked { number, handle }, op))
+            }
+            // The socket is closed, or has one under way, which the books have noted.
+            (_, op) => {
+                self.complete(lane, asked, Some(socket), refused(op));
+                None
+            }
+        }
     }
 
     fn connect(&mut self, lane: usize, asked: Asked, to: Address, from: Option<Address>, options: StreamOptions) {
@@ -298,7 +321,7 @@ impl State {
 fn fits(body: &Body, op: &StreamOp) -> bool {
     match body {
         Body::Listener { .. } => matches!(op, StreamOp::Accept { .. } | StreamOp::StopAccept { .. }),
-        Body::Stream(_) => matches!(op, StreamOp::Receive { .. } | StreamOp::ReceiveInto { .. } | StreamOp::Send { .. }),
+        Body::Stream(_) => !matches!(op, StreamOp::Accept { .. } | StreamOp::StopAccept { .. } | StreamOp::Connect { .. }),
         Body::Datagram { .. } => false,
     }
 }
@@ -309,6 +332,7 @@ fn refused(op: StreamOp) -> Outcome {
     match op {
         StreamOp::ReceiveInto { lease, .. } => Outcome::Stream(StreamOutcome::Filled { lease, fault }),
         StreamOp::Send { chain, .. } => Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: chain, fault }),
+        StreamOp::SendFile { .. } => Outcome::Stream(StreamOutcome::FileSent { bytes: 0, length: 0, fault }),
         _ => Outcome::Failed(Fault::CANCELLED),
     }
 }

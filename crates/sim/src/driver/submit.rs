@@ -19,9 +19,14 @@ impl State {
         self.lanes[lane].submitted = submitted;
     }
 
-    fn start(&mut self, lane: usize, asked: Asked, op: Op) {
+    pub(super) fn start(&mut self, lane: usize, asked: Asked, op: Op) {
         match op {
             Op::Stream(StreamOp::StopAccept { listener }) => self.stop_accept(lane, listener),
+            Op::Stream(op @ StreamOp::SendFile { .. }) => {
+                if let Some((asked, step)) = self.begin_file_send(lane, asked, op) {
+                    self.start(lane, asked, step);
+                }
+            }
             Op::Stream(op) => self.start_on_stream(lane, asked, op),
             Op::Datagram(op) => self.start_on_datagrams(lane, asked, op),
             Op::File(op) => self.start_on_file(lane, asked, op),
@@ -197,6 +202,9 @@ impl State {
             self.count(FaultKind::CancelRace);
         }
         self.end_on_socket(lane, socket, Fault::CANCELLED);
+        if let Some((asked, outcome)) = self.lanes[lane].file_sends.cancel(socket) {
+            self.complete_cancelled(lane, asked, Some(socket), outcome.into());
+        }
         self.cancel_send(lane, socket);
         let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
         slot.closing = Some(asked);
@@ -224,7 +232,7 @@ impl State {
     fn has_under_way(&self, lane: usize, socket: Socket) -> bool {
         match self.lanes[lane].sockets.peek(socket) {
             Some(Body::Listener { accept, .. }) => accept.is_some(),
-            Some(Body::Stream(at)) => at.receive.is_some() || at.send.is_some(),
+            Some(Body::Stream(at)) => at.receive.is_some() || at.send.is_some() || self.lanes[lane].file_sends.is_of(socket),
             Some(Body::Datagram { receive, .. }) => receive.is_some(),
             None => false,
         }

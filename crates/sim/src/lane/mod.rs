@@ -8,7 +8,8 @@ use crate::check::{Asked, Tally, Violation};
 use bell::SimBell;
 use corelane_seam::slab::Slab;
 use corelane_seam::{
-    Arena, Chain, Completion, DriverCounters, Interest, Lease, Op, OpenOptions, Outcome, Segment, Shared, Socket, Tuning,
+    Arena, Chain, Completion, DriverCounters, FileSends, Interest, Lease, Op, OpenOptions, Outcome, Segment, Shared, Socket,
+    Tuning,
 };
 use descriptors::Descriptors;
 use sockets::Sockets;
@@ -198,6 +199,8 @@ pub(crate) struct Lane {
     pub(crate) polls: Vec<(Asked, i32, Interest)>,
     pub(crate) watches: Vec<Watching>,
     pub(crate) files: Slab<OpenFile>,
+    /// Files that are sent by their paths.
+    pub(crate) file_sends: FileSends<Asked>,
     pub(crate) descriptors: Descriptors,
     /// What the descriptors of others in this table are ready for.
     pub(crate) foreign: BTreeMap<i32, Interest>,
@@ -241,6 +244,7 @@ impl Lane {
             polls: Vec::new(),
             watches: Vec::new(),
             files: Slab::new(),
+            file_sends: FileSends::default(),
             descriptors: Descriptors::default(),
             foreign: BTreeMap::new(),
             offloaded: 0,

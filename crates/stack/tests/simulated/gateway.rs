@@ -201,7 +201,7 @@ impl Gateway {
     }
 
     /// The answer of a host to who asks for it; none for another frame. Who asks for nobody gets an empty one, which is lost.
-    fn answer(&mut self, port: usize, tags: Tags, frame: &[u8]) -> Option<Vec<u8>> {
+    pub fn answer(&mut self, port: usize, tags: Tags, frame: &[u8]) -> Option<Vec<u8>> {
         let packet = Packet::of_frame(frame).unwrap();
         let (asked, from): (IpAddr, IpAddr) = match (&packet.network, packet.transport) {
             (Network::Arp(message), _) if message.operation == Operation::Request => {

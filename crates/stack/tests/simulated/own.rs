@@ -269,7 +269,7 @@ fn who_denies_all_still_has_neighbours() {
     assert!(said.contains(&134) && said.contains(&143), "{said:?}");
     assert_eq!((packets_of(&gateway), gateway.stack.counts().dropped()), (vec![0], 0));
     // A neighbour whom we ask for is heard: what waited for him leaves once rules let it.
-    gateway.stack.set_rules(compiled("deny ip from any to me"));
+    let mut gateway = open(&linked().with_rules(compiled("deny ip from any to me")));
     let frame = datagram(&gateway, 0, (host(0, true, 9), host(1, true, 9)), 100);
     let came = ask(&mut gateway, 0, &frame);
     assert_eq!(came.iter().filter(|came| came.packet()[6] == IpProtocol::UDP.0).count(), 1, "{came:?}");

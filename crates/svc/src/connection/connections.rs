@@ -8,11 +8,11 @@ use crate::words::class;
 use crate::words::names::{ConnectionId, Peer};
 use crate::words::transform::Transform;
 use corelane_lane::Kit;
+use corelane_seam::ordered::Ordered;
 use corelane_seam::share::Share;
 use corelane_seam::slab::{HandleSlab, Others};
 use corelane_seam::{Arena, Handle, Op, Outcome, Socket};
 use std::any::Any;
-use std::collections::BTreeMap;
 
 /// Those of all services. One is there from its admission until its socket is closed.
 pub(crate) struct Connections {
@@ -26,13 +26,13 @@ pub(crate) struct Connections {
     /// Sockets that are being closed without having been a connection.
     turned_away: usize,
     /// The sessions of connections that are being opened, until their services can take them.
-    to_be: BTreeMap<u32, Box<dyn Any>>,
+    to_be: Ordered<u32, Box<dyn Any>>,
 }
 
 impl Connections {
     pub(crate) fn new(most: u32) -> Self {
         let descriptors = most.into();
-        Self { entries: HandleSlab::roomy(), most, shared: most, descriptors, turned_away: 0, to_be: BTreeMap::new() }
+        Self { entries: HandleSlab::roomy(), most, shared: most, descriptors, turned_away: 0, to_be: Ordered::default() }
     }
 
     /// So many descriptors can be open: the peers share what there is room for.
@@ -153,12 +153,12 @@ impl Connections {
     }
 
     pub(crate) fn has_session(&self, index: u32) -> bool {
-        self.to_be.contains_key(&index)
+        self.to_be.contains(index)
     }
 
     /// The session that was kept; none where it was taken before, or another side opened the connection.
     pub(crate) fn take_session(&mut self, index: u32) -> Option<Box<dyn Any>> {
-        self.to_be.remove(&index)
+        self.to_be.remove(index)
     }
 
     /// Removes a connection whose socket is closed; returns what its user gave for it.

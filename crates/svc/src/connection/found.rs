@@ -6,16 +6,17 @@ use crate::connection::entry::Connection;
 use crate::connection::machine::Machine;
 use crate::limits::{Limits, SECOND};
 use crate::state::ServiceState;
-use crate::state::accounts::PeerKey;
+use crate::state::accounts::{Parked, PeerKey};
 use crate::state::memory::Memory;
 use crate::words::class;
 use crate::words::flows::Flow;
 use crate::words::names::{ConnectionId, Ending};
 use crate::words::ticket::LostTickets;
 use corelane_lane::Kit;
+use corelane_seam::ordered::Ordered;
 use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::{ConnectionRows, ConnectionState, ServiceCounter};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// A connection that is there.
 pub(crate) struct Found<'a> {
@@ -151,7 +152,10 @@ impl Found<'_> {
         debug_assert!(self.connection.parked == 0, "who waits for a place waits once");
         self.agenda.parked_last = self.agenda.parked_last.checked_add(1).unwrap_or(1);
         self.connection.parked = self.agenda.parked_last;
-        let before = self.agenda.parked.insert((self.connection.service(), peer, self.connection.parked), self.id);
+        let before = self
+            .agenda
+            .parked
+            .insert(Parked { service: self.connection.service(), peer, number: self.connection.parked }, self.id);
         assert!(before.is_none(), "each waits for one place");
     }
 
@@ -168,7 +172,7 @@ impl Found<'_> {
             (number, peer) => {
                 // reason: only what was accepted waits.
                 let peer = peer.expect("who waits for a place was accepted");
-                let waited = self.agenda.parked.remove(&(self.connection.service(), peer, number));
+                let waited = self.agenda.parked.remove(Parked { service: self.connection.service(), peer, number });
                 assert!(waited == Some(self.id), "who waits for a place is in the list");
             }
         }
@@ -232,7 +236,7 @@ pub(crate) struct Agenda {
     /// Who waits until a call has come back from the helper threads.
     pub(crate) offloading: VecDeque<Offloading>,
     /// Connections that wait for a place among their service's handshakes, by service, peer, and when they came.
-    pub(crate) parked: BTreeMap<(u16, PeerKey, u32), ConnectionId>,
+    pub(crate) parked: Ordered<Parked, ConnectionId>,
     /// How many have waited so.
     pub(crate) parked_last: u32,
     /// Handshakes have ended: there may be room for others.

@@ -1,8 +1,8 @@
 //! All bounds of a lane's services in one table: who pays for what is bounded, and what counts that the bound was met.
 //!
-//! What one peer could use up, the peers share: a peer never holds more than it leaves ([`Share`](corelane_seam::share::Share); memory by the same rule),
+//! The peers share all that one of them could use up: a peer never holds more than it leaves ([`Share`](corelane_seam::share::Share); memory by the same rule),
 //! and where all is taken, it is taken back from who has most, longest: from the largest peer, and within a peer from its largest and oldest connections.
-//! What belongs to a connection, or to a service itself, stops nobody else.
+//! A bound of one connection, or of a service itself, stops nobody else.
 //!
 //! A row of a service of ours is attacked by that service's own tests, all others by those of this crate: each from one address, beside clients of another address and of the
 //! attackers' own.
@@ -23,7 +23,7 @@ pub enum Owner {
 pub struct Bound {
     /// The limit's name, that of the lane's setting, or what is bounded.
     pub name: &'static str,
-    /// Who pays.
+    /// The payer.
     pub owner: Owner,
     /// The counter of how often it was met.
     pub counter: &'static str,

@@ -1,4 +1,4 @@
-//! What somebody may have meant who wrote a name that there is not.
+//! The name that may have been meant by one that there is not.
 
 /// The question after the one of these names that is nearest to `word`, as it stands behind that word; nothing if none is near.
 ///
@@ -10,7 +10,7 @@
 /// assert_eq!(did_you_mean("colour", ["idle_limit", "read_limit"]), "");
 /// ```
 pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    // Whoever writes a book instead of a name is not helped.
+    // A book instead of a name gets no help.
     let word: Vec<char> = word.chars().take(LETTERS_MAX).map(|letter| letter.to_ascii_lowercase()).collect();
     let near = names.into_iter().map(|name| (slips(&word, &name.to_ascii_lowercase().chars().collect::<Vec<_>>()), name));
     let nearest = near.min_by_key(|(slips, _)| *slips).filter(|(slips, _)| *slips <= (word.len() / 3).max(1) && word.len() > 1);

@@ -17,7 +17,7 @@ struct Setting {
     get: fn(&Limits) -> u64,
 }
 
-/// What a limit is a number of.
+/// The unit of a limit.
 #[derive(Clone, Copy)]
 enum Unit {
     /// So many of these.

@@ -30,7 +30,7 @@ pub trait Selection {
     /// [`Error::Steering`].
     fn refresh(&mut self, at: TransportAddress, socket: BorrowedFd<'_>) -> Result<(), Error>;
 
-    /// Flows of other lanes came to this one since the last look at the counts. Whoever steers may then have the lane told to
+    /// Flows of other lanes came to this one since the last look at the counts. The steering side may then have the lane told to
     /// [`Command::Mend`].
     fn strayed(&mut self);
 
@@ -43,14 +43,14 @@ pub trait Selection {
     /// The lane's socket at the address is closed.
     fn leave(&mut self, at: TransportAddress);
 
-    /// What was selected for this lane so far; none where nobody counts.
+    /// The flows selected for this lane so far; none where nobody counts.
     fn counts(&self) -> Option<Selected>;
 }
 
 /// Makes a socket.
 pub type MakeSocket<'a> = dyn FnMut(&mut dyn Driver) -> Result<Socket, Error> + 'a;
 
-/// What was selected for a lane.
+/// The flows selected for a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selected {
     /// New connections and datagrams.
@@ -61,15 +61,15 @@ pub struct Selected {
     pub migrations: u64,
 }
 
-/// What a lane is told by whoever steers ([`Tell::tell`](corelane_lane::Tell::tell)).
+/// A word to a lane from the side that steers ([`Tell::tell`](corelane_lane::Tell::tell)).
 pub struct Steer {
-    /// What it is to do.
+    /// Its order.
     pub command: Command,
     /// Whom it tells when that is done. Dropped without a call if the lane has ended.
     pub reply: Reply,
 }
 
-/// What a lane is to do.
+/// An order to a lane.
 pub enum Command {
     /// Judge strays by this table from now on.
     Table(Table),
@@ -89,7 +89,7 @@ pub enum Command {
     Move(Move),
     /// Serve a connection that has left another lane, or was to, and comes back.
     Arrive(Box<Packed>),
-    /// Another process has all these sockets as well: leave them to it. What was accepted lives on, and nobody is refused.
+    /// Another process has all these sockets as well: leave them to it. Connections that were accepted live on, and nobody is refused.
     HandOver,
 }
 
@@ -118,7 +118,7 @@ pub type Reply = Box<dyn FnOnce(Result<(), Error>) + Send>;
 /// How soon after something came the selection's counts are read. So they are never read more often, nor while nothing comes.
 const READ_COUNTS: u64 = SECOND;
 
-/// What a lane under steering knows of it.
+/// The state of steering that a lane knows.
 #[derive(Default)]
 pub(crate) struct Steering {
     /// Where sockets are registered as they open; none where the kernel chooses by itself.
@@ -159,7 +159,7 @@ impl Steering {
         mut call: impl FnMut(&mut dyn Selection, TransportAddress, BorrowedFd<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(selection) = self.selection.as_deref_mut() else { return Ok(()) };
-        // What is served over frames, or simulated, is no socket of the system's: the system chooses nothing there, and its packets follow the table
+        // A service over frames, or simulated, has no socket of the system's: the system chooses nothing there, and its packets follow the table
         // by themselves.
         open.try_for_each(|(place, socket)| driver.descriptor(socket).map_or(Ok(()), |found| call(selection, place, found)))
     }

@@ -5,18 +5,18 @@ use crate::words::talk::{Asking, Talk};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Who asked.
+/// The one that asked.
 pub(crate) enum Asker<T: Talk> {
     Lane(usize, Asking),
     Outside(Asked<T::Answer>),
 }
 
-/// What a service on one lane owes to those who asked it.
+/// The answers that a service on one lane owes.
 #[derive(Default)]
 pub(crate) struct Duties {
     /// Calls that were given out and are still there.
     owed: Cell<usize>,
-    /// Those that were dropped without a reply, until the lane looks. Who asked from outside knows already.
+    /// Those that were dropped without a reply, until the lane looks. An asker from outside knows already.
     dropped: RefCell<Vec<Option<(usize, Asking)>>>,
 }
 
@@ -50,7 +50,7 @@ impl<T: Talk> Call<T> {
         Self { asker: Some(asker), duties: duties.clone() }
     }
 
-    /// Who asked; nothing is owed any more.
+    /// The one that asked; nothing is owed any more.
     pub(crate) fn settle(mut self) -> Asker<T> {
         // reason: only this takes it, and takes the call with it.
         self.asker.take().expect("a call is replied to once")

@@ -52,7 +52,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// For the lanes of `control`; a channel holds up to `capacity` messages. Whoever awaits an answer outside is woken by `wake`.
+    /// For the lanes of `control`; a channel holds up to `capacity` messages. A wait for an answer outside is woken by `wake`.
     pub fn new(control: &Arc<Control>, capacity: usize, wake: WakeOutside) -> Self {
         Self { control: control.clone(), capacity, wake, lines: Arc::default(), homeward: Arc::default() }
     }
@@ -102,7 +102,7 @@ impl Exchange {
         Some(Remote::new(line.tell.clone(), line.doors.iter().cloned().collect(), asks_max, self.wake.clone()))
     }
 
-    /// Lane `lane` has all its services. Whoever speaks to another service there learns that nobody hears.
+    /// Lane `lane` has all its services. A message to another service there is told that nobody hears it.
     pub(crate) fn close(&self, lane: usize) {
         self.lock().iter_mut().flatten().for_each(|line| line.close(lane));
         if let Some(ends) = self.lock_homeward().get_mut(lane) {

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What is said to a service from outside.
+/// A letter to a service from outside.
 pub(crate) enum Outer<T: Talk> {
     Message(T::Message),
     Question(T::Question, Asked<T::Answer>),
@@ -23,7 +23,7 @@ struct Awaited<A> {
 }
 
 enum State<A> {
-    /// Who polled last is woken.
+    /// The last that polled is woken.
     Waiting(Option<Waker>),
     Settled(Result<A, Lost>),
     Taken,

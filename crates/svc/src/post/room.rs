@@ -10,14 +10,14 @@ use std::task::{Context, Poll, Wake, Waker};
 /// descriptors: then whoever makes the lanes has a thread with the runtime's table do this.
 pub type WakeOutside = Arc<dyn Fn(Waker) + Send + Sync>;
 
-/// Who waits for room at one lane, by number.
+/// The waits for room at one lane, by number.
 #[derive(Default)]
 struct Crowd {
     last: u64,
     wakers: Vec<(u64, Waker)>,
 }
 
-/// What one service on one lane has waiting from outside.
+/// The letters from outside that wait for one service on one lane.
 #[derive(Default)]
 pub(crate) struct Place {
     /// Questions that have no outcome yet.

@@ -298,7 +298,7 @@ impl<K: Talk> Cx<'_, K> {
         // It may have ended just now, with its service being told.
         if let Some(connection) = self.table.find(other).filter(|connection| connection.pair() == Some(one)) {
             connection.uncouple();
-            // What it was kept waiting for may be gone.
+            // The reason for its wait may be gone.
             self.table.there(other.index).mark_dirty();
         }
     }
@@ -309,8 +309,8 @@ impl<K: Talk> Cx<'_, K> {
         self.tell(id, Notice::Close);
     }
 
-    /// Our side of a connection of this service says no more: it finishes when all output has left, which the peer sees as the end of the stream. What the peer says goes
-    /// to the service as before, until the peer finishes too or the connection is closed. What is written later, or answered, never leaves, and is counted
+    /// Our side of a connection of this service says no more: it finishes when all output has left, which the peer sees as the end of the stream. The peer's bytes go
+    /// to the service as before, until the peer finishes too or the connection is closed. Bytes that are written or answered later never leave, and are counted
     /// (`answers_late`). One that is still being opened finishes so once it is open.
     pub fn finish(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Finish);
@@ -445,7 +445,7 @@ impl<K: Talk> Cx<'_, K> {
         self.kit.tasks.spawn_for(payer, future).map(drop).map_err(|_| Error::TasksFull)
     }
 
-    /// What tasks may ask of this lane: to spawn others, and the time.
+    /// The part of this lane that tasks may have: to spawn others, and the time.
     pub fn spawner(&self) -> Spawner {
         self.kit.tasks.spawner()
     }
@@ -486,7 +486,7 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     /// Tells the operator something, as one line with the lane and the service before the words. It waits for nobody: a line that finds no room is
-    /// lost, and counted (`report_lines_dropped`). What others can cause as often as they like is for [`Cx::report_kind`].
+    /// lost, and counted (`report_lines_dropped`). A line that others can cause as often as they like is for [`Cx::report_kind`].
     pub fn report(&mut self, level: Level, words: impl Display) {
         let record = self.record(level, words);
         self.kit.report(record);
@@ -544,7 +544,7 @@ impl<K: Talk> Cx<'_, K> {
 
     /// Watches a directory that was opened with [`OpenOptions::directory`]. `FileOutcome::Watched` comes once what happens there will be told, and `FileOutcome::Changed` when
     /// something has: a name in it came, went or means another file, a file in it was written to (but not through mapped memory) or has other rights, or it was itself moved, removed
-    /// or closed to others. That is told once: watch again to hear of more. What happens in directories beneath it is not told. When what is returned is dropped before, the
+    /// or closed to others. That is told once: watch again to hear of more. Changes in directories beneath it are not told. When what is returned is dropped before, the
     /// watch ends as `Failed` with `Cancelled`.
     ///
     /// `Failed` with `Busy`: the lane or the user watches as many as may be; with `Unsupported`: others change that file system, who are not heard. Then look at
@@ -592,13 +592,13 @@ impl<K: Talk> Cx<'_, K> {
 
     /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` where [`Cx::ask_offload`] is false.
     pub fn offload<T: Any + Send>(&mut self, work: impl FnOnce() -> T + Send + 'static, token: u64) {
-        // Whoever drops the call or its value unseen, the driver or one of its helpers, is not to end by that.
+        // The driver, or one of its helpers, that drops the call or its value unseen is not to end by that.
         let work = Fenced::counted(work, &self.table.services[self.service as usize].bursts);
         let call = move || -> Box<dyn Any + Send> { Box::new(Fenced::new(OffloadResult(Box::new(work.into_inner()())))) };
         self.request(Op::Offload(OffloadWork(Box::new(call))), token);
     }
 
-    /// Waits for a descriptor that the service owns to be ready (poll(2)): `Outcome::Ready` with what it is ready for, once; poll again to hear of more. What is always
+    /// Waits for a descriptor that the service owns to be ready (poll(2)): `Outcome::Ready` with what it is ready for, once; poll again to hear of more. A descriptor that is always
     /// ready, such as a file, is so at once; one whose other end is gone is ready for whatever was asked. `Failed` for a number that names nothing.
     ///
     /// The number is one of the lane's own table of descriptors (unless `Lanes::own_descriptors` is off): open what is polled on the lane, in a call of the service. The

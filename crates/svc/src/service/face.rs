@@ -19,13 +19,13 @@ pub(crate) enum Callback {
     Connected,
     Drained,
     Timer(u64),
-    /// What the connection is told lies in the post.
+    /// The news for the connection lies in the post.
     Message,
     Draining,
     HandedOver,
     /// A ticket has expired: another one for the same request, and the token of its hold.
     Expired(Ticket, u64),
-    /// What has begun to come did not come in time.
+    /// A message that has begun to come did not come in time.
     Overdue,
 }
 
@@ -176,7 +176,7 @@ macro_rules! any_port {
             fn hear(&mut self, site: &mut Site<'_>) {
                 let Self { service, post, .. } = self;
                 let cx = &mut site.with(post);
-                // What was counted may have been the outcome of a question that was lost before; then nothing is left.
+                // The news that was counted may have been the outcome of a question that was lost before; then nothing is left.
                 let Some(told) = cx.next_told() else { return };
                 match told {
                     Told::Message(from, message) => service.lane_message(cx, from, message),

@@ -1,4 +1,4 @@
-//! What a service says to itself, as its calls see it.
+//! A service's talk with itself, as its calls see it.
 
 use crate::post::call::Call;
 use crate::post::{Letter, Told};
@@ -79,26 +79,26 @@ impl<T: Talk> Cx<'_, T> {
     }
 
     /// Calls [`StreamService::message`](crate::StreamService::message) for a connection of this service on this lane, once this call has
-    /// returned; the connection may be the one that this call is for. If it has ended, the notice is lost and counted (`notices_late`). What `message` writes leaves
+    /// returned; the connection may be the one that this call is for. If it has ended, the notice is lost and counted (`notices_late`). Bytes that `message` writes leave
     /// behind the answers that the connection holds with [`Order::Kept`](crate::Order::Kept).
     pub fn notify(&mut self, id: ConnectionId, notice: T::Notice) {
         self.post.push_notice(notice);
         self.tell(id, Notice::Message);
     }
 
-    /// What the connection that this call is for is told.
+    /// The news for the connection of this call.
     pub(crate) fn take_notice(&mut self) -> T::Notice {
         self.post.take_notice()
     }
 
     /// There is room again for what the service was refused: it is called again with what the inputs of those connections hold.
     pub(crate) fn resume_waiting(&mut self) {
-        for connection in self.post.take_waiting() {
+        for connection in self.post.take_waiting().keys() {
             self.tell(connection, Notice::Resume);
         }
     }
 
-    /// What the service is told next.
+    /// The next news for the service.
     pub(crate) fn next_told(&mut self) -> Option<Told<T>> {
         self.post.next(self.lane())
     }

@@ -61,9 +61,9 @@ impl Served {
         let mut crowded = kit.arena.take_crowded();
         let holders = self.table.task_holders(kit);
         if share.is_nearly_gone() {
-            crowded.extend(holders.first().map(|holder| holder.peer));
+            holders.first().map(|holder| crowded.insert(holder.peer, ()));
         }
-        for peer in crowded {
+        for peer in crowded.keys() {
             let mut wanted = wanted_of(peer, share.left(), share.small(), &holders);
             for holder in holders.iter().filter(|holder| holder.peer == peer) {
                 if wanted == 0 {

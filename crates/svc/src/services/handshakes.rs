@@ -5,17 +5,14 @@
 //! behind an address from which many come is served while the others have given up or are ended.
 
 use crate::services::served::Served;
-use crate::state::accounts::PeerKey;
+use crate::state::accounts::{Parked, PeerKey};
 use crate::state::memory::LOOKS;
 use crate::table::LaneTable;
 use crate::words::names::{ConnectionId, Ending};
 use corelane_lane::Kit;
+use corelane_seam::ordered::{Ordered, OrderedSet};
 use corelane_watch::ServiceCounter;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-
-/// A connection that waits for a place: its service, its peer, and when it came.
-type Parked = (u16, PeerKey, u32);
 
 impl Served {
     /// Where handshakes have ended there may be places for others.
@@ -43,41 +40,44 @@ impl LaneTable {
     fn place_parked(&mut self, now: u64) {
         let mut from: Bound<Parked> = Bound::Unbounded;
         for _ in 0..LOOKS {
-            let Some((&(service, peer, _), _)) = self.agenda.parked.range((from, Bound::Unbounded)).next() else { return };
+            let Some((Parked { service, peer, .. }, _)) = self.agenda.parked.range((from, Bound::Unbounded)).next() else {
+                return;
+            };
+            let last = Parked { service, peer, number: u32::MAX };
             while self.services[service as usize].handshakes.borrow().admits(peer) {
-                let of_peer = (service, peer, 0)..=(service, peer, u32::MAX);
-                let Some((&parked, &id)) = self.agenda.parked.range(of_peer).next_back() else { break };
+                let of_peer = Parked { service, peer, number: 0 }..=last;
+                let Some((parked, &id)) = self.agenda.parked.range(of_peer).next_back() else { break };
                 self.place(parked, id, now);
             }
-            from = Bound::Excluded((service, peer, u32::MAX));
+            from = Bound::Excluded(last);
         }
     }
 
     fn place(&mut self, parked: Parked, id: ConnectionId, now: u64) {
-        self.agenda.parked.remove(&parked);
+        self.agenda.parked.remove(parked);
         let mut found = self.there(id.index);
         assert!(found.id == id, "who waits for a place leaves the list with its handshake");
-        found.place(parked.1, parked.2, now);
+        found.place(parked.peer, parked.number, now);
     }
 
     /// Handshakes that keep places from those who wait and are slow or silent: of peers that wait themselves, or have the most; as many as wait, the
     /// oldest first.
     fn slow_handshakes(&self, now: u64) -> Vec<u32> {
-        let mut waiting: BTreeMap<u16, (usize, BTreeSet<PeerKey>)> = BTreeMap::new();
-        for &(service, peer, _) in self.agenda.parked.keys() {
-            let (count, peers) = waiting.entry(service).or_default();
+        let mut waiting: Ordered<u16, (usize, OrderedSet<PeerKey>)> = Ordered::default();
+        for Parked { service, peer, .. } in self.agenda.parked.keys() {
+            let (count, peers) = waiting.or_insert_with(service, Default::default);
             *count += 1;
-            peers.insert(peer);
+            peers.insert(peer, ());
         }
         let mut slow = Vec::new();
-        for (service, (count, peers)) in waiting {
+        for (service, (count, peers)) in waiting.take_all() {
             let handshakes = self.services[service as usize].handshakes.borrow();
             let most = handshakes.most();
             let of_service = self.connections.iter().filter(|(_, connection)| {
                 let is_slow = connection.service() == service && connection.keeps_place_long(now);
                 is_slow && {
                     let peer = self.agenda.memory.accounts.key(connection.peer());
-                    peers.contains(&peer) || handshakes.held(peer) == most
+                    peers.contains(peer) || handshakes.held(peer) == most
                 }
             });
             let mut found: Vec<_> = of_service.map(|(id, connection)| (connection.active_at(), id.index)).collect();

@@ -38,7 +38,7 @@ impl LaneTable {
         let main = free.saturating_sub(arena.reserve());
         let (mut promised, mut revived) = (0, 0);
         for place in self.agenda.memory.next_places() {
-            let waiting = self.agenda.memory.waiting[&place];
+            let waiting = self.agenda.memory.at(place);
             let room = if waiting.bytes <= small { free } else { main };
             // What arrives may take a whole block.
             let takes = if promised < main { waiting.bytes.max(RECEIVE_BLOCK_BYTES) } else { waiting.bytes };
@@ -65,7 +65,7 @@ impl LaneTable {
         }
         let mut place = self.agenda.memory.next_by_age(None);
         while let Some(at) = place {
-            let Waiting { id, bytes } = self.agenda.memory.waiting[&at];
+            let Waiting { id, bytes } = self.agenda.memory.at(at);
             // If its peer does not take its output, more memory would not bring it to an end.
             if bytes <= main && self.find(id).is_some_and(|connection| !connection.holds_output()) {
                 break;

@@ -1,8 +1,8 @@
 //! Who pays for a lane's memory: each peer with its connections, and each service with what it keeps itself.
 
+use corelane_seam::ordered::{Ordered, Rank};
 use corelane_seam::slab::Slab;
 use corelane_seam::{Address, Arena, Payer, Role};
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
@@ -35,6 +35,52 @@ impl PeerKey {
             IpAddr::V4(address) => Self::V4(address.to_bits()),
             IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
         }
+    }
+}
+
+/// The kind, then its number; of users the one that is none comes first.
+impl Rank for PeerKey {
+    fn rank(self) -> u128 {
+        let (kind, number) = match self {
+            Self::V4(address) => (0, u64::from(address)),
+            Self::V6(network) => (1, network),
+            Self::User(user) => (2, user.map_or(0, |user| u64::from(user) + 1)),
+            Self::Card([a, b, c, d, e, f]) => (3, u64::from_be_bytes([0, 0, a, b, c, d, e, f])),
+        };
+        kind << 64 | u128::from(number)
+    }
+
+    fn of_rank(rank: u128) -> Self {
+        let number = rank as u64;
+        match rank >> 64 {
+            0 => Self::V4(number as u32),
+            1 => Self::V6(number),
+            2 => Self::User(number.checked_sub(1).map(|user| user as u32)),
+            _ => {
+                let [_, _, a, b, c, d, e, f] = number.to_be_bytes();
+                Self::Card([a, b, c, d, e, f])
+            }
+        }
+    }
+}
+
+/// A connection that waits for a place among the handshakes of its service.
+#[derive(Clone, Copy)]
+pub(crate) struct Parked {
+    pub(crate) service: u16,
+    pub(crate) peer: PeerKey,
+    /// In the order in which they came.
+    pub(crate) number: u32,
+}
+
+impl Rank for Parked {
+    fn rank(self) -> u128 {
+        u128::from(self.service) << 100 | self.peer.rank() << 32 | u128::from(self.number)
+    }
+
+    fn of_rank(rank: u128) -> Self {
+        let peer = rank >> 32 & ((1 << 68) - 1);
+        Self { service: (rank >> 100) as u16, peer: PeerKey::of_rank(peer), number: rank as u32 }
     }
 }
 
@@ -80,19 +126,19 @@ pub(crate) struct Accounts {
     /// Under whom they are.
     work: Payer,
     accounts: Slab<PeerAccount>,
-    peers: BTreeMap<PeerKey, PeerAccountId>,
+    peers: Ordered<PeerKey, PeerAccountId>,
 }
 
 impl Default for Accounts {
     fn default() -> Self {
-        Self { work: Payer::LANE, accounts: Slab::new(), peers: BTreeMap::new() }
+        Self { work: Payer::LANE, accounts: Slab::new(), peers: Ordered::default() }
     }
 }
 
 impl Accounts {
     /// Connections that a peer has opened to all services.
     pub(crate) fn accepted(&self, peer: PeerKey) -> u32 {
-        self.peers.get(&peer).map_or(0, |account| self.accounts.at(account.index()).accepted)
+        self.peers.get(peer).map_or(0, |account| self.accounts.at(account.index()).accepted)
     }
 
     /// From now on accounts are opened under that of this work.
@@ -114,7 +160,7 @@ impl Accounts {
             let payer = arena.open_payer(*work, Role::Peer);
             PeerAccountId::of(accounts.insert(PeerAccount { key: peer, payer, connections: 0, accepted: 0 }).index)
         };
-        let id = *peers.entry(peer).or_insert_with(open);
+        let id = *peers.or_insert_with(peer, open);
         let account = accounts.at_mut(id.index());
         account.connections += 1;
         account.accepted += u32::from(is_accepted);
@@ -133,7 +179,7 @@ impl Accounts {
         let key = account.key;
         if account.connections == 0 {
             arena.close_payer(self.accounts.remove_at(id.index()).payer);
-            self.peers.remove(&key);
+            self.peers.remove(key);
         }
         key
     }

@@ -13,7 +13,7 @@ use crate::state::accounts::Accounts;
 use crate::words::names::ConnectionId;
 use corelane_lane::TimerId;
 use corelane_seam::Address;
-use std::collections::BTreeMap;
+use corelane_seam::ordered::{Ordered, Rank};
 
 /// A connection that waits for memory.
 #[derive(Clone, Copy)]
@@ -27,6 +27,16 @@ pub(crate) struct Waiting {
 pub(crate) struct Place {
     level: u32,
     came: u64,
+}
+
+impl Rank for Place {
+    fn rank(self) -> u128 {
+        u128::from(self.level) << 64 | u128::from(self.came)
+    }
+
+    fn of_rank(rank: u128) -> Self {
+        Self { level: (rank >> 64) as u32, came: rank as u64 }
+    }
 }
 
 /// What the operator was not told yet of connections that were ended for their memory.
@@ -54,9 +64,9 @@ pub(crate) enum Grant {
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) accounts: Accounts,
-    pub(crate) waiting: BTreeMap<Place, Waiting>,
+    pub(crate) waiting: Ordered<Place, Waiting>,
     /// The same in the order in which they came.
-    by_age: BTreeMap<u64, Place>,
+    by_age: Ordered<u64, Place>,
     /// How many ever waited.
     came: u64,
     /// The next look goes on from here: behind it are those that the last ones did not come to.
@@ -115,10 +125,16 @@ impl Memory {
         self.to_look_at += 1;
     }
 
+    /// The connection that waits at a place, of which the caller knows that one does.
+    pub(crate) fn at(&self, place: Place) -> Waiting {
+        // reason: whoever has a place has it from here, in the same turn.
+        *self.waiting.get(place).expect("somebody waits at each place")
+    }
+
     /// It waits no more.
     pub(crate) fn leave(&mut self, place: Place) -> Option<Waiting> {
-        self.by_age.remove(&place.came);
-        let left = self.waiting.remove(&place);
+        self.by_age.remove(place.came);
+        let left = self.waiting.remove(place);
         assert!(self.waiting.len() == self.by_age.len(), "who waits stands in both orders");
         left
     }
@@ -131,7 +147,7 @@ impl Memory {
 
     /// The places of those who are looked at next, who holds least first; all of them in turn.
     pub(crate) fn next_places(&mut self) -> Vec<Place> {
-        let all = || self.waiting.range(self.next..).chain(self.waiting.range(..self.next)).map(|(place, _)| *place);
+        let all = || self.waiting.range(self.next..).chain(self.waiting.range(..self.next)).map(|(place, _)| place);
         let places: Vec<Place> = all().take(LOOKS).collect();
         self.next = all().nth(LOOKS).unwrap_or_default();
         places

@@ -1,10 +1,10 @@
-//! What the service layer refuses, and who is at fault.
+//! Refusals of the service layer, and who is at fault.
 
 use corelane_seam::{Address, Fault};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// What the service layer could not do.
+/// A thing that the service layer could not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

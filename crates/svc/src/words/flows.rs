@@ -1,11 +1,11 @@
-//! What is known of every flow that comes: flow id, hash type, bucket, and the lane that it belongs to.
+//! The facts of every flow that comes: flow id, hash type, bucket, and the lane that it belongs to.
 
 use corelane_rss::{Bucket, FlowHasher, FlowId, HashType, Outgoing, Protocol, Table, Tuple, Way};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What is known of the flow that something came with.
+/// The facts of the flow that something came with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// The hash of what the receiver sees, the remote end first.

@@ -1,7 +1,8 @@
-//! What the calls between a service and its lane name: connections, sockets, endings, and what a service wants next.
+//! The names in calls between a service and its lane: connections, sockets, endings, and what a service wants next.
 
 use crate::words::flows::Flow;
 use crate::words::talk::Asking;
+use corelane_seam::ordered::Rank;
 use corelane_seam::slab::Key;
 use corelane_seam::{Address, Lease};
 use corelane_watch::ConnectionState;
@@ -19,11 +20,11 @@ pub struct Peer {
     /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and while this side is
     /// still opening the connection.
     pub flow: Option<Flow>,
-    /// What a transform has learned of the other end; none without one.
+    /// Facts that a transform has learned of the other end; none without one.
     pub learned: Option<Arc<Learned>>,
 }
 
-/// What a transform has learned of the other end.
+/// Facts that a transform has learned of the other end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Learned {
@@ -35,7 +36,7 @@ pub struct Learned {
     pub certificates: Vec<Vec<u8>>,
     /// The session began on another connection, and goes on here: so nobody has proved anything anew (RFC 8446, section 2.2).
     pub resumed: bool,
-    /// What was wrong with the other end, in words, if the transform has refused it: to be asked for in [`closed`](crate::StreamService::closed), by [`Cx::peer`](crate::Cx::peer).
+    /// The fault of the other end, in words, if the transform has refused it: to be asked for in [`closed`](crate::StreamService::closed), by [`Cx::peer`](crate::Cx::peer).
     pub refused: Option<String>,
 }
 
@@ -44,6 +45,16 @@ pub struct Learned {
 pub struct ConnectionId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
+}
+
+impl Rank for ConnectionId {
+    fn rank(self) -> u128 {
+        Key::from(self).rank()
+    }
+
+    fn of_rank(rank: u128) -> Self {
+        Key::of_rank(rank).into()
+    }
 }
 
 /// Names a datagram socket of this lane; void once it is closed, or if it could not be opened.
@@ -72,10 +83,10 @@ macro_rules! keys {
 
 keys!(ConnectionId, SocketId, Asking);
 
-/// What a service wants of the connection after a call.
+/// A service's wish for the connection after a call.
 #[derive(Debug)]
 pub enum Next {
-    /// Call again when there are more bytes. What was left of the input stays.
+    /// Call again when there are more bytes. The rest of the input stays.
     Continue,
     /// Call again when at least this many more bytes are there than now, or the stream has ended.
     Need(usize),
@@ -100,7 +111,7 @@ pub enum Next {
     Abort,
 }
 
-/// What the peer of a connection owes, and so which limit of time holds for it, as a service says that counts all of its requests
+/// The debt of a connection's peer, and so which limit of time holds for it, as a service says that counts all of its requests
 /// ([`Output::peer_owes`](crate::Output::peer_owes)). Of a service that never says so, whatever it takes counts as a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owes {
@@ -156,7 +167,7 @@ impl fmt::Display for Ending {
 /// Whether an answer must keep its place among the connection's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// What is written after the ticket was taken leaves after its answer (HTTP, a cache).
+    /// Bytes that are written after the ticket was taken leave after its answer (HTTP, a cache).
     Kept,
     /// The answer leaves when it is given (RPC).
     Any,

@@ -1,4 +1,4 @@
-//! What a service says to itself on other lanes and to the world outside. The service chooses the types.
+//! The talk of a service with itself on other lanes, and with the world outside. The service chooses the types.
 //!
 //! ```text
 //! send     -> lane_message                     nobody is answered
@@ -49,13 +49,13 @@ use std::marker::PhantomData;
 /// }
 /// ```
 pub trait Talk: 'static {
-    /// What it sends to itself on a lane ([`Cx::send`](crate::Cx::send)), or is sent from outside of the lanes.
+    /// The message that it sends to itself on a lane ([`Cx::send`](crate::Cx::send)), or is sent from outside of the lanes.
     type Message: Send + 'static;
-    /// What it asks itself on a lane ([`Cx::ask`](crate::Cx::ask)), or is asked from outside of the lanes.
+    /// The question that it asks itself on a lane ([`Cx::ask`](crate::Cx::ask)), or is asked from outside of the lanes.
     type Question: Send + 'static;
-    /// What it replies ([`Cx::reply`](crate::Cx::reply)).
+    /// Its reply ([`Cx::reply`](crate::Cx::reply)).
     type Answer: Send + 'static;
-    /// What it tells its connections on the same lane ([`Cx::notify`](crate::Cx::notify)).
+    /// The notice for its connections on the same lane ([`Cx::notify`](crate::Cx::notify)).
     type Notice: 'static;
     /// Whether the lanes have channels for it.
     const HAS_CHANNELS: bool = true;

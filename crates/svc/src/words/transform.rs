@@ -1,6 +1,6 @@
-//! What may stand between a socket and a connection's input and output: TLS, a PROXY header in front, a cipher.
+//! Transforms, which may stand between a socket and a connection's input and output: TLS, a PROXY header in front, a cipher.
 //!
-//! A service knows nothing of it. Whoever adds the service also gives the function that makes its transforms ([`Services::transform`](crate::Services::transform)):
+//! A service knows nothing of it. The code that adds the service also gives the function that makes its transforms ([`Services::transform`](crate::Services::transform)):
 //! one for each lane, called for each connection once it is accepted or open.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //! A transform is one call, [`Transform::pass`], with all four chains at hand: it moves what it can, and says whether it has more to do. It is
 //! called at the start (so that a client can speak first), when bytes have come, when the peer's stream has ended, when the service has written, before our
 //! side ends, and in the next turn if it said that it has more to do. Until it [opens](Passage::open) the connection, it is in its
-//! handshake, and the service does not know the connection yet. What the transform learned of the peer by then is in the [`Peer`] that the service gets.
+//! handshake, and the service does not know the connection yet. Facts that the transform learned of the peer by then are in the [`Peer`] that the service gets.
 //!
 //! TLS by rustls is `crates/tls`, which OpenSSL's client and Python's ask in the tests. Its call:
 //!
@@ -50,7 +50,7 @@ pub trait Transform: Whole {
     /// Moves what it can, [`PASS_BYTES`] or a step of a handshake at the most, and leaves the rest in its chain.
     ///
     /// # Errors
-    /// The peer is at fault. What is in `wire` by then (an alert, an answer in plain) still leaves, then our side finishes and the connection ends as
+    /// The peer is at fault. Bytes in `wire` by then (an alert, an answer in plain) still leave, then our side finishes and the connection ends as
     /// [`Ending::Aborted`](crate::Ending::Aborted); what the service had written is lost. The reason is reported, and counted (`transform_refusals`).
     fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError>;
 
@@ -103,7 +103,7 @@ pub enum Side {
 /// Makes the transform of a connection, on its lane; none lets its bytes pass as they are. A panic ends the connection as aborted.
 pub type MakeTransform = Box<dyn FnMut(Side, &Peer) -> Option<Box<dyn Transform>>>;
 
-/// What a transform works on in one call.
+/// The streams that a transform works on in one call.
 #[non_exhaustive]
 pub struct Passage<'a> {
     /// Bytes from the peer that were not taken yet. Leave here what is not whole: it counts as an arriving record, with a record's limits in time, and may be
@@ -149,7 +149,7 @@ impl Passage<'_> {
 /// Why a transform refused: the peer is at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransformError(
-    /// What was wrong, in words.
+    /// The fault, in words.
     pub String,
 );
 

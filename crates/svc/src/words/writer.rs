@@ -9,7 +9,7 @@ pub(crate) const GATHER_BYTES: usize = 16 << 10;
 const PIECE_BYTES: usize = 64 << 10;
 const PIECE_BYTES_LEAST: usize = 4 << 10;
 
-/// What was written into leases of its own.
+/// Bytes that were written into leases of its own.
 pub(crate) struct Pieces {
     arena: Arena,
     full: Chain,
@@ -97,7 +97,7 @@ impl Writer {
         first_refusal(&mut self.refused, || self.pieces.put(bytes))
     }
 
-    /// What was written, to be sent or answered.
+    /// The bytes that were written, to be sent or answered.
     ///
     /// # Errors
     /// The first refusal; what was written is dropped then.

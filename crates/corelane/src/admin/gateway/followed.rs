@@ -32,7 +32,7 @@ impl Routes {
         (done, refused)
     }
 
-    /// What lanes are told of changes of these routes: behind each deletion what the others have by that router.
+    /// The orders to lanes for changes of these routes: behind each deletion the routes that the others have by that router.
     pub(super) fn beside(orders: Vec<RouteChange>, others: &Self) -> Vec<RouteChange> {
         if others.len() == 0 {
             return orders;

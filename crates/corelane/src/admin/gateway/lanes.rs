@@ -14,7 +14,7 @@ pub(crate) enum InForce {
     Soon,
 }
 
-/// What rules have counted on all lanes, in the order in which they were asked for.
+/// The counts of rules on all lanes, in the order in which they were asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub counts: Vec<Count>,
@@ -22,7 +22,7 @@ pub(crate) struct Counted {
     pub now: u64,
 }
 
-/// What lanes know of a packet that somebody asks about.
+/// The knowledge that lanes have of a packet, for whoever asks.
 #[derive(Debug, Default)]
 pub(crate) struct Sighted {
     pub source_is_ours: bool,
@@ -34,26 +34,26 @@ pub(crate) struct Sighted {
 /// Where an address is, as one lane has it: the interface, who gets its packets, and what is known of him.
 pub(crate) type Found = (usize, IpAddr, Option<(&'static str, Option<String>)>);
 
-/// What was forwarded at each interface and what was not, by its number, and what there is.
+/// The packets forwarded at each interface and those that were not, by its number, and the totals.
 pub(crate) type Seen = (Vec<InterfaceRow>, Totals);
 
-/// All lanes. What is refused is in words for whoever asks.
+/// All lanes. A refusal is in words for whoever asks.
 pub(crate) trait Lanes {
     /// Has all of them do these one after the other, and waits until they have. If one has no room, none is told anything.
     fn tell(&self, orders: &[Policy]) -> Result<InForce, String>;
-    /// What these rules have counted.
+    /// The counts of these rules.
     fn counts(&self, rules: &[RuleId]) -> Result<Counted, String>;
     /// Of each route whether it could be added; false if its network is the gateway's own.
     fn could_lead(&self, routes: &[Route]) -> Result<Vec<Result<bool, String>>, String>;
-    /// What they know of a packet.
+    /// Their knowledge of a packet.
     fn sight(&self, facts: &Facts) -> Result<Sighted, String>;
     /// Whether the address is one of the gateway's, and the way to it.
     fn way(&self, to: IpAddr) -> Result<(bool, Option<Found>), String>;
-    /// What was forwarded at each interface, by its number, and what there is of states and translation.
+    /// The packets forwarded at each interface, by its number, with the numbers of states and translations.
     fn totals(&self) -> Result<Seen, String>;
 }
 
-/// What is said of an interface of one lane, put to that of others.
+/// Adds the row of an interface of one lane to that of others.
 pub(crate) fn add_row(row: &mut InterfaceRow, other: &InterfaceRow) {
     row.packets_in += other.packets_in;
     row.bytes_in += other.bytes_in;
@@ -65,7 +65,7 @@ pub(crate) fn add_row(row: &mut InterfaceRow, other: &InterfaceRow) {
     row.asked = row.asked.max(other.asked);
 }
 
-/// What is said of one lane, put to that of others.
+/// Adds the totals of one lane to those of others.
 pub(crate) fn add_totals(all: &mut Totals, other: Totals) {
     all.lanes += other.lanes;
     all.states += other.states;
@@ -93,9 +93,9 @@ pub(crate) struct Passed {
     pub denied: u64,
 }
 
-/// Who carries out the same rules beside the lanes: the programs of their ports. Its clock is the lanes'.
+/// All that carries out the same rules beside the lanes: the programs of their ports. Its clock is the lanes'.
 pub(crate) trait Beside: Send {
-    /// What these rules have counted there, in their order.
+    /// The counts of these rules there, in their order.
     fn counts(&self, rules: &[RuleId]) -> Vec<Count>;
     /// Adds what went by an interface there and what did not, by its number from 0; what of that came in there.
     fn add_traffic(&self, interface: usize, row: &mut InterfaceRow) -> Passed;

@@ -25,12 +25,12 @@ pub(crate) struct Offloaded {
 #[derive(Debug, Default)]
 struct Unread {
     why: Option<String>,
-    /// What the operator was told, once as long as it is the same.
+    /// The last fault that the operator was told, once as long as it is the same.
     told: Option<String>,
 }
 
 impl Unread {
-    /// What was read; nothing where it could not be, which is told.
+    /// The value that was read; the default where it could not be, which is told.
     fn read<T: Default>(&mut self, what: &str, read: Result<T, impl Display>, tell: impl FnOnce(&str)) -> T {
         read.unwrap_or_else(|why| {
             let words = format!("what its programs have counted of {what} cannot be read, and is missing from all counts: {why}");

@@ -26,7 +26,7 @@ pub(super) enum Change {
     },
 }
 
-/// What has been changed: what lanes are to be told, and how it is undone.
+/// A change that was made: what lanes are to be told, and how it is undone.
 #[derive(Debug)]
 pub(super) struct Done {
     pub orders: Vec<RouteChange>,
@@ -81,7 +81,7 @@ pub(super) fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
     }
 }
 
-/// What a message repeats of a text that is wrong.
+/// The part of a text that a message repeats because it is wrong.
 fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(48)]
 }
@@ -219,7 +219,7 @@ impl Routes {
         }
     }
 
-    /// What leads from these routes to others. A network that is in both has a way all the time, unless a router's interface changes or there is no room for both; `beside` are
+    /// The steps from these routes to others. A network that is in both has a way all the time, unless a router's interface changes or there is no room for both; `beside` are
     /// ways that lanes have as well.
     pub(super) fn changes_to(&self, others: &Self, beside: &Self) -> Vec<RouteChange> {
         let (mut first, mut adds, mut last) = (Vec::new(), Vec::new(), Vec::new());
@@ -266,7 +266,7 @@ impl Routes {
     }
 }
 
-/// What is wrong, with the line of the file if there is one.
+/// The fault, with the line of the file if there is one.
 pub(super) fn at_line(line: usize, why: String) -> String {
     if line == 0 { why } else { format!("line {line}: {why}") }
 }
@@ -277,7 +277,7 @@ impl Entry {
         Some(Self { destination: network(destination, bits)?, bits, router, interface })
     }
 
-    /// What stands before all routes of a network.
+    /// A key that sorts before all routes of a network.
     const fn first(destination: IpAddr, bits: u8) -> Self {
         let least = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
         Self { destination, bits, router: least, interface: None }

@@ -31,7 +31,7 @@ const LINES_BYTES: usize = 64 << 10;
 /// Keys of a table at the most that is compared with what it was.
 const COMPARED_KEYS_MAX: usize = 10_000;
 
-/// What a gateway's lanes have, as they were told it last. Requests are carried out one after the other.
+/// All that a gateway's lanes have, as they were told it last. Requests are carried out one after the other.
 pub(crate) struct Ruling {
     ruled: Mutex<Ruled>,
 }
@@ -39,9 +39,9 @@ pub(crate) struct Ruling {
 struct Ruled {
     rules: Rules,
     execution: Execution,
-    /// What all lanes have, or will have when their turn ends.
+    /// The rules that all lanes have, or will have when their turn ends.
     set: Arc<RuleSet>,
-    /// What they had before: kept, so that no lane takes the time to free it.
+    /// The rules that they had before: kept, so that no lane takes the time to free them.
     before: Option<Arc<RuleSet>>,
     /// How often the rules were changed.
     version: u64,
@@ -112,7 +112,7 @@ impl Ruling {
         self.lock().follow(told, lanes)
     }
 
-    /// What somebody sees who watches, and `look`s what these rules have counted: nothing while a change is under way.
+    /// The view for those who watch; `look` tells what these rules have counted. There is none while a change is under way.
     pub(crate) fn shown(&self, look: impl FnOnce(Vec<RuleId>) -> Option<(Counted, Seen)>) -> Option<Shown> {
         let (mut rules, ids) = self.ruled.try_lock().ok()?.first_rules();
         // Lanes are waited for without the rules.
@@ -302,7 +302,7 @@ impl Ruled {
         page(self.version, from, rows)
     }
 
-    /// What rules have counted beside the lanes, in their order.
+    /// The counts of rules beside the lanes, in their order.
     fn counted_beside(&self, rules: &[RuleId]) -> Vec<Count> {
         self.beside.as_ref().map_or_else(Vec::new, |beside| beside.counts(rules))
     }
@@ -431,7 +431,7 @@ impl Ruled {
         })
     }
 
-    /// What the rules make of a packet, line by line: what the reader of rules sees, then how the execution in force would have come to it.
+    /// The rules' way with a packet, line by line: what the reader of rules sees, then how the execution in force would have come to it.
     fn trace(&self, text: &str, from: usize, lanes: &impl Lanes) -> Result<String, String> {
         let mut facts = packet(text, &self.interfaces).map_err(words)?;
         let sighted = lanes.sight(&facts)?;
@@ -452,7 +452,7 @@ impl Ruled {
         lanes.totals().map(|seen| self.with_names(seen))
     }
 
-    /// What lanes have shown, with what they do not know.
+    /// The view of lanes, with the names that they do not know.
     fn with_names(&self, (mut rows, totals): Seen) -> Seen {
         let mut passed = Passed::default();
         rows.resize_with(self.interfaces.len(), InterfaceRow::default);

@@ -1,4 +1,4 @@
-//! What a gateway is asked and told, and what it answers: JSON behind the word `gateway`, on one line each way.
+//! The requests to a gateway and its answers: JSON behind the word `gateway`, on one line each way.
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::ops::AddAssign;
 pub(super) const ROWS_MAX: usize = 1_000;
 const PAGE_BYTES: usize = 96 << 10;
 
-/// What is asked or told. Of what has pages, `from` is the number of the first row that is wanted.
+/// A request. Where the answer has pages, `from` is the number of the first row that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Request {
@@ -85,7 +85,7 @@ pub(super) fn json(value: &impl Serialize) -> Result<String, String> {
     serde_json::to_string(value).map_err(|why| format!("an error of this program: the answer cannot be written as JSON: {why}"))
 }
 
-/// What commands have done.
+/// The effect of commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Changed {
@@ -115,7 +115,7 @@ pub struct RuleRow {
     pub bytes: u64,
     /// How long ago it matched last, in nanoseconds; none if never.
     pub idle_nanoseconds: Option<u64>,
-    /// What it says, as ipfw(8) prints it.
+    /// Its text, as ipfw(8) prints it.
     pub rule: String,
 }
 
@@ -135,7 +135,7 @@ pub struct Sets {
 pub struct TableRow {
     /// Its name.
     pub name: String,
-    /// What its keys are: `addr` or `iface`.
+    /// The kind of its keys: `addr` or `iface`.
     pub kind: String,
     /// How many it has.
     pub keys: usize,
@@ -151,7 +151,7 @@ pub struct KeyRow {
     pub value: u32,
 }
 
-/// What changes of routes have done.
+/// The effect of changes of routes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RoutesChanged {
@@ -192,13 +192,13 @@ pub struct Way {
     pub router: Option<IpAddr>,
     /// Whether the address is the gateway's own.
     pub is_own: bool,
-    /// What one lane knows of the neighbour that gets them, in the words of RFC 4861, section 7.3.2; none if nothing.
+    /// The state of the neighbour that gets them, as one lane knows it, in the words of RFC 4861, section 7.3.2; none if nothing.
     pub neighbour: Option<String>,
     /// The neighbour's link address, if it is known.
     pub link_address: Option<String>,
 }
 
-/// What went no further: each packet is one of these, once.
+/// Packets that went no further: each is one of these, once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -226,7 +226,7 @@ impl AddAssign for Losses {
     }
 }
 
-/// What was forwarded at an interface, and what was not, on all lanes.
+/// Packets that were forwarded at an interface, and those that were not, on all lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InterfaceRow {
@@ -240,7 +240,7 @@ pub struct InterfaceRow {
     pub packets_out: u64,
     /// Bytes of these.
     pub bytes_out: u64,
-    /// What went no further. What a port has lost by itself is among that of its network without tags.
+    /// Packets that went no further. Losses of the port itself are among those of its network without tags.
     #[serde(flatten)]
     pub losses: Losses,
     /// Packets that programs have forwarded by its port and the system did not send. None of VLANs, for the port's network without tags has those of all; and where it is not known.
@@ -277,7 +277,7 @@ pub struct Translated {
     pub refused_ports: u64,
 }
 
-/// What a gateway has, and what packets have left behind on all lanes.
+/// The state of a gateway, and what packets have left behind on all lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Totals {
@@ -289,7 +289,7 @@ pub struct Totals {
     pub rules: usize,
     /// How they are carried out: `flat`, `skipto` or `tree`.
     pub execution: String,
-    /// What the tree is like, in words; none if there is none.
+    /// The shape of the tree, in words; none if there is none.
     pub report: Option<String>,
     /// Tables.
     pub tables: usize,
@@ -305,14 +305,14 @@ pub struct Totals {
     pub lines_refused: u64,
     /// Translation of addresses; none if nothing is translated.
     pub translated: Option<Translated>,
-    /// What went no further at all interfaces.
+    /// Packets that went no further, at all interfaces.
     #[serde(default)]
     pub losses: Losses,
-    /// What the ports' programs forward by themselves; none where no port has such a program.
+    /// The packets that the ports' programs forward by themselves; none where no port has such a program.
     pub fast_path: Option<FastPath>,
 }
 
-/// What the ports' programs forward without a lane.
+/// Packets that the ports' programs forward without a lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FastPath {
@@ -333,7 +333,7 @@ pub struct FastPath {
     pub unread: Option<String>,
 }
 
-/// What a gateway shows to those who watch it, in one moment: see [`LiveGateway::shown`](crate::lanes::LiveGateway::shown).
+/// A gateway in one moment, for those who watch it: see [`LiveGateway::shown`](crate::lanes::LiveGateway::shown).
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Shown {
@@ -345,7 +345,7 @@ pub struct Shown {
     pub tables: Vec<ShownTable>,
     /// Another number after each change of routes.
     pub routes_version: u64,
-    /// What there is.
+    /// The totals.
     pub totals: Totals,
 }
 

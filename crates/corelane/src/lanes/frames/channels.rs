@@ -39,7 +39,7 @@ pub(crate) fn offer(path: &Path, tell: Tell<Policy>, lanes: usize) -> io::Result
 
 impl Channels {
     fn lock(&self) -> MutexGuard<'_, Open> {
-        // What a panic left behind is whole: nothing is changed in two steps.
+        // A state that a panic left behind is whole: nothing is changed in two steps.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

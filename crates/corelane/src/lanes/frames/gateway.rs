@@ -1,4 +1,4 @@
-//! A gateway as plain data: its ports with their networks, routes, rules and translation. Whoever reads a file makes one of it, and so may any program.
+//! A gateway as plain data: its ports with their networks, routes, rules and translation. A file that is read becomes one, and any program may make one.
 
 mod check;
 
@@ -14,7 +14,7 @@ use corelane_xdp::Ours;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// What a gateway is to be: lanes have all frames of its ports, and send on what is for others.
+/// A gateway as it is to be: lanes have all frames of its ports, and send on what is for others.
 ///
 /// ```
 /// use corelane::lanes::gateway::{Gateway, Port, Tags};
@@ -44,7 +44,7 @@ pub struct Gateway {
     pub offloads: bool,
     /// Whose addresses are translated, by the numbers of the outside interfaces; none: nobody's. Its own sockets must not use the ports that are given to inside hosts.
     pub nat: Option<NatSettings>,
-    /// What is set of polling where ports poll, in this order; each lane has one controller for all of its ports.
+    /// The settings of polling where ports poll, in this order; each lane has one controller for all of its ports.
     pub polling: Vec<polling::Change>,
     /// A file for what is counted over time. Lanes write nothing: whoever runs them may ([`LiveGateway::graphs`](crate::lanes::LiveGateway::graphs)).
     pub graphs: Option<PathBuf>,
@@ -96,7 +96,7 @@ impl Gateway {
         self.ports.iter().flat_map(|port| &port.interfaces)
     }
 
-    /// What somebody should know who has written `limit`, where there are so many lanes; none where each flow that counts comes to one lane.
+    /// A remark on `limit` where there are so many lanes; none where each flow that counts comes to one lane.
     pub(crate) fn limits_of_each_lane(&self, lanes: usize) -> Option<String> {
         let mut limits = self.rules.all().filter_map(|(_, number, rule)| match rule.keep {
             Some(Keep::Limit(_, most)) => Some((number, most)),

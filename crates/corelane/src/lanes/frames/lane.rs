@@ -14,7 +14,7 @@ use corelane_xdp::{KernelChange, KernelNews, Loss, Queue, taking_away};
 /// Where a lane's parcels come home to, and by which channels.
 pub(crate) type Homeward = (ParcelHome, Mesh<Parcel>);
 
-/// What one lane's thread makes its ports and its stack of.
+/// The parts of which one lane's thread makes its ports and its stack.
 pub(crate) struct LaneFrames {
     pub lane: usize,
     /// Of each port its queue, and how many frames that has.
@@ -35,7 +35,7 @@ fn family_number(family: &str) -> u64 {
     if family == "ipv4" { 1 } else { 2 }
 }
 
-/// What the operator hears of addresses of ours that the kernel is given, and loses, and of its forwarding what comes in by the interface.
+/// The operator's news of addresses of ours that the kernel is given, and loses, and of its forwarding what comes in by the interface.
 fn records_of(interface: &str, changes: Vec<KernelChange>) -> Vec<Record> {
     let no_longer = |words: String| Record::new(Level::Warn, words);
     let record = |change| match change {
@@ -53,7 +53,7 @@ fn records_of(interface: &str, changes: Vec<KernelChange>) -> Vec<Record> {
     changes.into_iter().map(record).collect()
 }
 
-/// What is seen of all interfaces together.
+/// The sight of all interfaces together.
 fn sight(news: &mut [(Box<str>, KernelNews)]) -> Sight {
     let mut sight = Sight::default();
     for (interface, news) in news {

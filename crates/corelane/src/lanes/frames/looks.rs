@@ -35,7 +35,7 @@ impl<F: Fn(&View<'_>) -> Option<T> + Send + Sync, T: Send> Look for Eye<F, T> {
     }
 }
 
-/// What each lane shows, of those that show something.
+/// The view of each lane, of those that show something.
 fn look<T: Send + 'static>(
     placing: &Placing,
     see: impl Fn(&View<'_>) -> Option<T> + Send + Sync + 'static,
@@ -47,7 +47,7 @@ fn look<T: Send + 'static>(
     }
 }
 
-/// What the first lane that comes to it shows.
+/// The view of the first lane that comes to it.
 fn look_once<T: Send + 'static>(placing: &Placing, see: impl Fn(&View<'_>) -> T + Send + Sync + 'static) -> Result<T, String> {
     let is_taken = AtomicBool::new(false);
     let seen = look(placing, move |view| (!is_taken.swap(true, Ordering::Relaxed)).then(|| see(view)))?;
@@ -62,7 +62,7 @@ const GLANCE: Duration = Duration::from_millis(100);
 pub(crate) struct Glances(Mutex<Option<Receiver<()>>>);
 
 impl Glances {
-    /// What these rules have counted, in their order; and what was forwarded, and what there is.
+    /// The counts of these rules, in their order; and what was forwarded, and what there is.
     pub(crate) fn take(&self, placing: &Placing, rules: Vec<RuleId>) -> Option<(Counted, Seen)> {
         let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waits.as_ref().is_some_and(is_under_way) {
@@ -159,19 +159,19 @@ impl Lanes for Placing {
     }
 }
 
-/// What a lane knows of who gets packets.
+/// A lane's knowledge of who gets packets.
 fn found(view: &View<'_>, interface: usize, hop: IpAddr) -> Found {
     let known = view.neighbour(interface, hop).map(|(state, mac)| (state, mac.map(|mac| mac.to_string())));
     (interface, hop, known)
 }
 
-/// What a lane counts at an interface, as it is told.
+/// A lane's counts at an interface, as they are told.
 fn losses_of(losses: &corelane_stack::Losses) -> Losses {
     let corelane_stack::Losses { refused, errors, not_ours, drops, unsent, .. } = *losses;
     Losses { refused, errors, not_ours, drops, unsent }
 }
 
-/// What one lane shows of its interfaces and bounds.
+/// One lane's view of its interfaces and bounds.
 fn seen_of(view: &View<'_>) -> Seen {
     let each = view.traffic().iter().zip(view.losses()).zip(view.neighbours()).zip(view.devices());
     let rows = each.map(|(((traffic, losses), (neighbours, asked)), device)| InterfaceRow {

@@ -23,10 +23,10 @@ use corelane_xdp::{Choice, FastPath, KernelNews, Loss, Ours, Queue, afxdp, check
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-/// What each lane is given, who speaks to all, and what the operator should know.
+/// The parts for each lane, the one that speaks to all, and remarks for the operator.
 pub(crate) type OpenedPorts = (Vec<LaneFrames>, Placing, Vec<Record>);
 
-/// Who has an address answers for it on the link: the kernel or we, never both.
+/// Refuses addresses that the kernel has as well: one alone answers for an address on the link.
 pub(crate) fn refuse_shared_addresses(wires: &Wires) -> Result<(), Error> {
     let has_it = |ip: &IpAddr| claim(Transport::Udp, &SocketAddr::new(*ip, 0).into(), true, false).is_ok();
     match wires.addresses().find(has_it) {
@@ -169,7 +169,7 @@ fn frames_of(wires: &Wires, opened: &[Opened], beside: usize, lanes: usize) -> R
     Ok((frames, notes))
 }
 
-/// What a port's lanes do without, and what the kernel does.
+/// Remarks on what a port's lanes do without, and on what the kernel does.
 fn notes_of(port: &Port, choice: &Choice) -> Vec<Record> {
     let lost = choice.lost.iter().map(|lost| code_of(lost).note(format_args!("packet {}: {lost}", port.device)));
     lost.chain(note_of_silence(port, choice)).collect()

@@ -1,4 +1,4 @@
-//! Who tells all lanes: another table, another policy, channels of other processes.
+//! News for all lanes: another table, another policy, channels of other processes.
 
 use super::channels;
 use super::insisting::Insisting;
@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Who brings packets to the lanes of their buckets, and is told of another table.
+/// Brings packets to the lanes of their buckets, and is told of another table.
 pub(crate) struct Placing {
     /// The packet path of each lane.
     pub(super) tell: Tell<Policy>,
@@ -24,13 +24,20 @@ pub(crate) struct Placing {
     pub(crate) lanes: usize,
     /// The kernel's, where it chooses among queues of taps by our table.
     pub(super) selectors: Vec<QueueSelector>,
-    /// What all lanes were told of polling; none where they do not poll.
+    /// The settings of polling that all lanes were told; none where they do not poll.
     pub(crate) polling: Option<Mutex<polling::Settings>>,
     /// The programs of a gateway's ports, where they forward by themselves.
     pub(crate) fast: Option<Arc<FastPath>>,
 }
 
 impl Placing {
+    /// Of no lane.
+    #[cfg(test)]
+    pub(crate) fn of_nobody() -> Self {
+        let tell = corelane_lane::Control::new(0).words().0;
+        Self { tables: Insisting::new(tell.clone(), 0), tell, lanes: 0, selectors: Vec::new(), polling: None, fast: None }
+    }
+
     /// Offers packets to other processes, if a port says where; what is returned is kept as long as the lanes run.
     pub(crate) fn offer(&self, wires: &Wires) -> Result<Option<Box<dyn Any + Send>>, Error> {
         let Some(path) = wires.channels() else { return Ok(None) };
@@ -41,7 +48,7 @@ impl Placing {
 
     /// Puts another table in force.
     pub(crate) fn follow(&self, table: &Table) {
-        // The lanes bring packets of the old table where the new one says. What waits at a tap's old queue just now may be overtaken there by what
+        // The lanes bring packets of the old table where the new one says. A packet that waits at a tap's old queue just now may be overtaken there by what
         // comes to its new one, as on a card whose table is rewritten.
         self.selectors.iter().for_each(|selector| drop(selector.rewrite(table)));
         (0..self.lanes).for_each(|lane| self.tables.order(lane, Policy::Table(table.clone())));
@@ -54,7 +61,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl Placing {
     /// Changes what packets may take of the lanes' time; what is refused is the same on all lanes.
     pub(crate) fn change_settings(&self, settings: &Mutex<polling::Settings>, change: polling::Change) -> Result<String, String> {
-        // Whoever panicked with it has changed nothing.
+        // A thread that panicked with it has changed nothing.
         let mut settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = *settings;
         changed.change(change).map_err(|why| why.to_string())?;

@@ -41,7 +41,7 @@ pub struct PacketPort {
     channels: Option<PathBuf>,
     /// Fragments of one datagram that may wait.
     fragments: Option<usize>,
-    /// What is set of polling, in its order.
+    /// The settings of polling, in their order.
     knobs: Vec<polling::Change>,
 }
 
@@ -86,7 +86,7 @@ impl PacketPort {
         self.fragments
     }
 
-    /// What is set of polling.
+    /// The settings of polling.
     pub(crate) fn knobs(&self) -> &[polling::Change] {
         &self.knobs
     }

@@ -92,7 +92,7 @@ impl Wires {
         self.polling(0).map(drop)
     }
 
-    /// What packets may have of a lane's time, where nobody has set another user fraction than this; none if no port polls.
+    /// The part of a lane's time that packets may have, where nobody has set another user fraction than this; none if no port polls.
     ///
     /// # Errors
     /// [`Error::Setting`].
@@ -117,7 +117,7 @@ impl Wires {
         self.gateway()?.graphs.as_deref()
     }
 
-    /// What the gateway has at each port, in words for whoever starts it.
+    /// Each port of the gateway in words, for whoever starts it.
     pub fn described(&self) -> Vec<String> {
         self.gateways.iter().flat_map(|gateway| gateway.ports.iter().map(Port::described)).collect()
     }
@@ -127,7 +127,7 @@ impl Wires {
         self.ports().flat_map(|port| &port.interfaces).map(|one| one.name.to_string()).collect()
     }
 
-    /// What a lane's stack is told, but for the rules.
+    /// The settings of a lane's stack, but for the rules.
     pub fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
         let mut settings = Settings::new(hasher.clone(), table.clone(), lane, secret);
         settings.interfaces = numbered(self.ports());

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// For how long connections that were accepted last are served as ever, before the drain: their first requests are on their way.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What the new process asks with, behind its first word.
+/// The new process's request, behind its first word.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) version: u32,
@@ -106,7 +106,7 @@ impl Giver {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panic left behind is whole: it is one word.
+        // The state that a panic left behind is whole: it is one word.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -280,7 +280,7 @@ impl Giver {
     /// The new process serves: this one does not any more, and drains when what it accepted last has had time to ask.
     fn release(&self, stream: &UnixStream, to: u32) {
         self.turn(State::Giving { to }, State::Given { to });
-        // Who looks for a process to ask finds the new one alone; and the next take-over, too.
+        // A search for a process to ask finds the new one alone; and the next take-over, too.
         let _ = std::fs::remove_file(&self.path);
         self.names.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(NamedSocket::leave_behind);
         if let Err(error) = self.steered.hand_over() {
@@ -301,7 +301,7 @@ fn lost(error: io::Error) -> Refused {
     format!("the new process has gone, or does not listen: {error}")
 }
 
-/// What the new process says next, and what is wrong if it is not what is waited for. Who is late can say nothing any more, so that both know it: what it had said
+/// The new process's next word, and the fault if it is not the one that is waited for. A process that is late can say nothing any more, so that both know it: what it had said
 /// before that is heard.
 fn heard(talk: &mut Talk<'_>, stream: &UnixStream, patience: Duration) -> (OldEvent, Refused) {
     let mut is_late = false;

@@ -1,4 +1,4 @@
-//! What two processes say to each other when one takes over, and how that goes over a socket.
+//! The messages of two processes of which one takes over, and how they go over a socket.
 
 use corelane_os::passing;
 use corelane_rss::Transport;
@@ -22,11 +22,11 @@ pub(crate) fn understands(version: u32) -> bool {
     version.abs_diff(VERSION) <= 1
 }
 
-/// What is said. Fields that came later than version 1 have defaults.
+/// A message. Fields that came later than version 1 have defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
 pub(crate) enum Message {
-    /// Who runs, and how it steers.
+    /// The process that runs, and how it steers.
     Offer { version: u32, process: u32, lanes: usize, steering: String, key: String, hash_types: String, table: String },
     /// With two descriptors: the maps of table and counts.
     Maps,
@@ -39,7 +39,7 @@ pub(crate) enum Message {
     Shared { transport: String, address: WrittenAddress, outlives: bool },
     /// With one descriptor: a listener that is no service's. Since version 2.
     Listener { address: SocketAddr },
-    /// What a service keeps over a restart.
+    /// State that a service keeps over a restart.
     Keepsake { name: String, bytes: Vec<u8> },
     /// All that there is has been said.
     Complete,
@@ -216,7 +216,7 @@ mod tests {
         r#"{"descriptors":0,"message":"refused","why":"words"}"#,
     ];
 
-    /// What version 2 says beside that.
+    /// The messages of version 2 beside those.
     const RECORDED_SINCE_2: [&str; 3] = [
         r#"{"descriptors":0,"message":"listener","address":"127.0.0.1:9100"}"#,
         r#"{"descriptors":0,"message":"agreed"}"#,

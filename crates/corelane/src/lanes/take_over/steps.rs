@@ -20,7 +20,7 @@
 /// Since which version `ready` asks, and `serving` releases.
 pub(crate) const ASKS_SINCE: u32 = 2;
 
-/// What the other side said, as far as it counts here.
+/// The other side's words, as far as they count here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Word {
     /// The new process could serve.
@@ -56,7 +56,7 @@ enum OldStage {
     Stays,
 }
 
-/// What happens to the old process.
+/// An event of the old process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OldEvent {
     /// All that it has was offered.
@@ -69,7 +69,7 @@ pub(crate) enum OldEvent {
     Late,
 }
 
-/// What the old process does next.
+/// The old process's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OldStep {
     /// Wait for a word.
@@ -126,12 +126,12 @@ enum NewStage {
     Ends,
 }
 
-/// What happens to the new process.
+/// An event of the new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewEvent {
     /// Its lanes serve, and nothing of the start can fail any more but to say so.
     Started,
-    /// Whoever started it was told.
+    /// The one that started it was told.
     Announced,
     /// The start has failed, or nobody could be told.
     Failed,
@@ -143,7 +143,7 @@ pub(crate) enum NewEvent {
     Late,
 }
 
-/// What the new process does next.
+/// The new process's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewStep {
     /// Say this, and wait for a word.
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// What a process is at.
+    /// The place at which a process is.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     enum At {
         /// Its own business: offering, starting, announcing.
@@ -288,7 +288,7 @@ mod tests {
             self
         }
 
-        /// What it has to say goes nowhere: it reads what was said before.
+        /// Its words go nowhere: it reads what was said before.
         fn new_reads_rest(mut self) -> Self {
             match self.to_new.is_empty() {
                 true => self.new_hears(NewEvent::Gone),
@@ -334,7 +334,7 @@ mod tests {
                 At::Over | At::Dead => {}
             }
             match self.new_at {
-                // What was offered must have come.
+                // All that was offered must have come.
                 At::Work if self.new.stage == NewStage::Starting && self.old.stage == OldStage::Offering => {}
                 At::Work if self.new.stage == NewStage::Starting => {
                     all.extend([NewEvent::Started, NewEvent::Failed].map(|event| self.clone().new_hears(event)));

@@ -24,7 +24,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-/// What a running process has handed over. Dropped before [`Taken::decide`], it leaves the other process as it was.
+/// All that a running process has handed over. Dropped before [`Taken::decide`], it leaves the other process as it was.
 pub(crate) struct Taken {
     stream: UnixStream,
     /// The process that is taken over from.
@@ -293,7 +293,7 @@ impl Taken {
                     event = NewEvent::Announced;
                     continue;
                 }
-                // What cannot be said shows in what is heard behind it.
+                // A word that cannot be said shows in what is heard behind it.
                 NewStep::Say(Word::Serving) => drop(talk.say(Message::Serving, &[])),
                 NewStep::Say(_) => drop(talk.say(Message::Ready, &[])),
                 NewStep::Wait => {}
@@ -320,7 +320,7 @@ impl Taken {
     }
 }
 
-/// What the old process says next, and what is wrong where it says nothing.
+/// The old process's next word, and the fault where it says nothing.
 fn heard(talk: &mut Talk<'_>) -> (NewEvent, Option<Error>) {
     match talk.hear() {
         Ok((Message::Agreed, _)) => (NewEvent::Hears(Word::Agreed), None),
@@ -330,7 +330,7 @@ fn heard(talk: &mut Talk<'_>) -> (NewEvent, Option<Error>) {
         Err(error) => {
             let event = match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => NewEvent::Late,
-                // Whoever says so lives, and has agreed to nothing that could be understood.
+                // A process that says so lives, and has agreed to nothing that could be understood.
                 ErrorKind::InvalidData => NewEvent::Hears(Word::Refused),
                 _ => NewEvent::Gone,
             };

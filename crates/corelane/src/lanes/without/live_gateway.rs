@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
 use crate::lanes::frames::{Placing, Wires};
+use corelane_os::aside::Aside;
 use std::sync::Arc;
 
 pub(crate) enum Ruling {}
@@ -21,7 +22,7 @@ pub(crate) fn ruling(_: &Wires) -> Result<Option<Arc<Ruling>>, Error> {
 }
 
 impl LiveGateway {
-    pub(crate) fn new(_: &Lanes, _: Option<Arc<Ruling>>, _: Option<&Arc<Placing>>) -> Option<Self> {
+    pub(crate) fn new(_: &Lanes, _: Option<Arc<Ruling>>, _: Option<&Arc<Placing>>, _: Aside) -> Option<Self> {
         None
     }
 

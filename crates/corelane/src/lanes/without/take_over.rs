@@ -72,7 +72,7 @@ impl Taken {
 
 pub(crate) struct Giver;
 
-/// What a process that asks to take over hears: a message of `take_over::message`.
+/// The answer to a process that asks to take over: a message of `take_over::message`.
 #[cfg(feature = "control")]
 const REFUSED: &str = r#"{"descriptors":0,"message":"refused","why":"the running program was built without the feature \"take-over\" of corelane: restart without --take-over"}"#;
 

@@ -166,7 +166,7 @@ fn rules_are_in_force_on_all_lanes_and_count_there() {
     let rows: Vec<_> = page.rows.iter().map(|row| (row.number, row.packets, row.bytes, row.idle_nanoseconds)).collect();
     assert_eq!(rows, [(100, 3, 84, Some(2_000_000_000)), (65_535, 3, 84, Some(2_000_000_000))]);
     assert_eq!(page.next, None);
-    // What stays goes on counting, and what is deleted is gone.
+    // A rule that stays goes on counting, and one that is deleted is gone.
     change(&gateway, &["add 50 count ip from any to any", "delete 200"]).unwrap();
     gateway.1.packet(0, PACKET);
     let counts: Vec<(u16, u64)> = show(&gateway).iter().map(|(number, packets, _)| (*number, *packets)).collect();
@@ -227,7 +227,7 @@ fn a_script_is_carried_out_or_only_looked_at() {
     assert_eq!(show(&gateway).len(), 2);
 }
 
-/// Whoever watches tells each change of a table and of routes, also one that leaves as many as there were.
+/// A view shows each change of a table and of routes, also one that leaves as many as there were.
 #[test]
 fn each_change_of_a_table_and_of_routes_has_a_version() {
     let gateway = gateway(true);
@@ -257,7 +257,7 @@ fn each_change_of_a_table_and_of_routes_has_a_version() {
     let before = shown().1;
     change_routes(&gateway, &["add 10.1.0.0/16 via 10.0.0.3", "delete 10.1.0.0/16 via 10.0.0.2"]).unwrap();
     assert!(shown().1 != before);
-    // What is read again and is the same has not changed.
+    // A text that is read again and is the same is no change.
     let (before, rules) = (shown().0, || {
         let mut rules = Rules::new(true, Limits::default());
         for text in ["table 1 add 10.0.0.0/8 6 11.0.0.0/8", "table l create type iface"] {
@@ -590,7 +590,7 @@ fn a_table_that_is_followed_stands_beside_the_routes_of_the_gateways_own() {
     assert_eq!(of_lanes(&gateway), of(&[&own, &other]));
     let shown: Vec<_> = of(&[&own]).into_iter().chain(of(&[&own[..1], &other])).map(|row| row.trim_end().to_owned()).collect();
     assert_eq!(routes(&gateway, None), shown, "its own first");
-    // What both have by a router stays as long as one has it.
+    // A route that both have by a router stays as long as one has it.
     assert_eq!(follow(&gateway, &[gone("10.0.0.2"), gone("10.0.0.9")]), Ok(0));
     assert_eq!(of_lanes(&gateway), of(&[&own, &other]));
     assert_eq!(follow(&gateway, &[come("10.0.0.2", "eth7")]), Ok(0));

@@ -30,7 +30,7 @@ pub enum At {
     Route(usize),
     /// The table that is followed.
     Follow,
-    /// What is set of polling.
+    /// A setting of polling.
     Polling(usize),
     /// The translation of addresses.
     Nat,
@@ -42,13 +42,13 @@ pub enum At {
     Forward(usize),
 }
 
-/// Why there can be no such gateway. Who described it is at fault.
+/// Why there can be no such gateway. Its description is at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NoGateway {
     /// The part at fault.
     pub at: At,
-    /// What is wrong with it, and the remedy.
+    /// Its fault, and the remedy.
     pub why: String,
 }
 
@@ -122,7 +122,7 @@ impl Gateway {
         })
     }
 
-    /// What a stack would be told of addresses and routes.
+    /// The addresses and routes that a stack would be told.
     fn settings(&self) -> Settings {
         // reason: one lane has as many buckets as there are.
         let table = Table::even(Buckets::DEFAULT, 1).expect("one lane has all buckets");
