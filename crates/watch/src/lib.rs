@@ -52,7 +52,7 @@ pub use catalogue::{
 pub use connections::{ConnectionRow, ConnectionRows, ConnectionState};
 pub use corelane_os::page::{PageError, RunDirectory};
 pub use counted::Counted;
-pub use derived::{STALL_NANOSECONDS, Serving, Shares, choice_of, is_wrong};
+pub use derived::{LongTurns, STALL_NANOSECONDS, Serving, Shares, choice_of, is_wrong};
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
 pub use histogram::{BUCKETS, Histogram, HistogramDeclaration, LaneHistogram};
