@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use asked::{Page, change};
 use corelane::admin::dispatch;
 use corelane::admin::polling::{Change, Controller, Knob, LanePolling, Settings, Variables, polling_of};
-use corelane::admin::watch::{LaneFigures, ProcessFigures, Snapshot};
+use corelane::admin::watch::{LaneFigures, LongTurns, ProcessFigures, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -87,6 +87,17 @@ fn shown(page: &Page) -> Result<Option<Shown>> {
 struct Shown {
     settings: BTreeMap<&'static str, Value>,
     lanes: Vec<Row>,
+    /// Services that had the lane for more than half a millisecond at once while packets waited, since the start.
+    long_turns: Vec<LongTurn>,
+}
+
+/// A service that had turns of a lane for too long.
+#[derive(Debug, Serialize)]
+struct LongTurn {
+    lane: usize,
+    service: String,
+    turns: u64,
+    milliseconds_each: f64,
 }
 
 /// A lane: its time in per cent, and the variables.
@@ -116,7 +127,14 @@ impl Shown {
         // All lanes are told the same.
         let settings = set(&polled.first()?.settings);
         let figures = ProcessFigures::of(span).lanes;
-        Some(Self { settings, lanes: polled.iter().map(|one| Row::of(one, figures.get(one.lane))).collect() })
+        let long_turn = |one: LongTurns<'_>| LongTurn {
+            lane: one.lane,
+            service: one.service.to_owned(),
+            turns: one.turns,
+            milliseconds_each: one.milliseconds_each(),
+        };
+        let long_turns = now.long_turns().map(long_turn).collect();
+        Some(Self { settings, lanes: polled.iter().map(|one| Row::of(one, figures.get(one.lane))).collect(), long_turns })
     }
 
     fn user_frac(&self) -> Option<u32> {
@@ -138,6 +156,12 @@ impl Shown {
                 out,
                 "{lane:4} {network_percent:8.1} {others_percent:7.1} {asleep_percent:7.1} {burst:6} {residual_burst:8} {phase:5} {pending_polls:7} {short_ticks:11} {lost_polls:10} {stalled:7} {suspect:7} {held:7} {overruns:8}"
             );
+        }
+        if !self.long_turns.is_empty() {
+            out += "\nlane  long turns  each ms  service\n";
+        }
+        for LongTurn { lane, service, turns, milliseconds_each } in &self.long_turns {
+            let _ = writeln!(out, "{lane:4} {turns:11} {milliseconds_each:8.1}  {service}");
         }
         out
     }

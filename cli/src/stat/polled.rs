@@ -1,7 +1,10 @@
 //! How much of their time lanes give to packets, and what is left of it for services and tasks.
 
 use corelane::admin::polling::{LanePolling, Settings, polling_of};
-use corelane::admin::watch::{ProcessFigures, Snapshot};
+use corelane::admin::watch::{LongTurns, ProcessFigures, Snapshot};
+
+/// Services of lanes that had turns for too long, of which so many are shown at the most.
+const LONG_TURNS_MAX: usize = 16;
 
 /// How a lane spent its time, each in per cent.
 struct Shares {
@@ -14,11 +17,23 @@ struct Shares {
 pub fn lines(snapshot: &Snapshot, figures: &ProcessFigures<'_>, columns: usize) -> Vec<String> {
     let shares = shares(figures);
     let words: Vec<_> = words(snapshot, figures, columns).into_iter().collect();
-    if words.is_empty() || shares.len() < 2 || words[0].contains(&each(&shares)) {
+    if words.is_empty() {
         return words;
     }
-    let options = textwrap::Options::new(columns).initial_indent("  network/user of lane ").subsequent_indent("    ");
-    words.into_iter().chain(textwrap::wrap(&each(&shares), options).into_iter().map(|line| line.into_owned())).collect()
+    let wrapped = |begin: &'static str, text: String| {
+        let options = textwrap::Options::new(columns).initial_indent(begin).subsequent_indent("    ");
+        let lines = textwrap::wrap(&text, options).into_iter().map(|line| line.into_owned());
+        lines.filter(|_| !text.is_empty()).collect::<Vec<_>>()
+    };
+    let is_told = shares.len() < 2 || words[0].contains(&each(&shares));
+    let shares = if is_told { Vec::new() } else { wrapped("  network/user of lane ", each(&shares)) };
+    let long: Vec<_> = snapshot.long_turns().take(LONG_TURNS_MAX).map(long_turns).collect();
+    [words, shares, wrapped("  long turns while packets waited: ", long.join(", "))].concat()
+}
+
+/// Turns that a service had for too long, in words.
+fn long_turns(one: LongTurns<'_>) -> String {
+    format!("{} of lane {}: {} of {:.1} ms", one.service, one.lane, one.turns, one.milliseconds_each())
 }
 
 /// The same in a line, with all lanes if that has room for them, or the least and the most that one has.

@@ -285,25 +285,19 @@ fn frames_are_as_many_as_may_be_locked(driver: Driver) {
 /// A second server at an interface would hear nothing, so it is refused, and told what to do. Who has the interface a confined process cannot see.
 fn a_second_server_at_an_interface_is_refused(driver: Driver) {
     let test = "packet::a_second_server_at_an_interface_is_refused";
-    let Some(server) = echoes(driver, test, "", PORT) else { return };
-    let mut other = Command::new(PROGRAM);
-    other.args([
-        "serve",
-        "--driver",
-        driver.name(),
-        "--lanes",
-        "1",
-        "--packet",
-        "va,ip=10.9.0.3/24",
-        "echo=udp://10.9.0.3:60007?reflect",
-    ]);
-    let run = Scratch::new();
-    other.env("CORELANE_RUN_DIR", run.path());
-    let refused = in_network_of(server.pid(), || output(&mut other));
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    assert!(said.contains("va has an XDP program already") && said.contains("bpftool link"), "{said}");
-    ends(server);
+    for (port, others) in [(PORT, "va,ip=10.9.0.3/24"), (POLLING, "va,ip=10.9.0.3/24,poll")] {
+        let Some(server) = echoes(driver, test, "", port) else { return };
+        let mut other = Command::new(PROGRAM);
+        other.args(["serve", "--driver", driver.name(), "--lanes", "1", "--packet", others, "echo=udp://10.9.0.3:60007?reflect"]);
+        let run = Scratch::new();
+        other.env("CORELANE_RUN_DIR", run.path());
+        let refused = in_network_of(server.pid(), || output(&mut other));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(said.contains("va has an XDP program already") && said.contains("bpftool link"), "{said}");
+        assert!(comes_back(server.pid(), "10.9.0.1:0", PATIENCE), "the first goes on");
+        ends(server);
+    }
 }
 
 /// A counter of each lane's stack.

@@ -8,18 +8,21 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, chown};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 on_each_driver!(
     a_lane_that_polls_is_not_run_while_nothing_comes,
+    a_lane_that_was_stopped_for_a_second_goes_on,
+    a_service_that_has_a_lane_for_too_long_is_named,
     an_interface_that_polls_goes_down_under_load_and_comes_up,
     lanes_of_one_interface_poll_side_by_side,
+    services_at_the_kernels_sockets_leave_other_programs_theirs,
     what_polling_lacks_is_said,
     x_17_tuning_that_is_stopped_leaves_what_was_set,
     x_17_what_tuning_found_is_in_force
@@ -122,6 +125,95 @@ fn an_interface_that_polls_goes_down_under_load_and_comes_up(driver: Driver) {
     });
     // The neighbour is asked for anew.
     until("it is reached", || comes_back(server.pid(), "10.9.0.1:0", Duration::from_millis(100)));
+    ends(server);
+}
+
+fn a_lane_that_was_stopped_for_a_second_goes_on(driver: Driver) {
+    let test = "polling_load::a_lane_that_was_stopped_for_a_second_goes_on";
+    for controller in ["timed", "original"] {
+        let Some(server) = echoes(driver, test, "", &format!("{POLLING},controller={controller}")) else { return };
+        flooded(server.pid(), || {
+            let counted = |name| of_lanes(&server, name)[0];
+            let before = counted("frames_in");
+            until("frames come", || counted("frames_in") > before + 1000);
+            server.signal(Signal::SIGSTOP);
+            // reason: the lane is to be stopped for as long.
+            thread::sleep(Duration::from_secs(1));
+            let stopped = counted("frames_in");
+            server.signal(Signal::SIGCONT);
+            until("frames come again", || counted("frames_in") > stopped + 1000);
+        });
+        until("it is reached", || comes_back(server.pid(), "10.9.0.1:0", Duration::from_millis(100)));
+        ends(server);
+    }
+}
+
+/// Connects to a service at the kernel's sockets of the server's network, and asks it without end while the body runs; what is answered is thrown away.
+fn asked<T>(server: &Server, to: &str, question: &[u8], body: impl FnOnce() -> T) -> T {
+    let asking = in_network_of(server.pid(), || TcpStream::connect(to).unwrap());
+    let mut answers = asking.try_clone().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| std::io::copy(&mut answers, &mut std::io::sink()));
+        scope.spawn(|| while (&asking).write_all(question).is_ok() {});
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        asking.shutdown(Shutdown::Both).unwrap();
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Thousands of questions come at once, and are answered in one call, which takes milliseconds.
+fn a_service_that_has_a_lane_for_too_long_is_named(driver: Driver) {
+    let test = "polling_load::a_service_that_has_a_lane_for_too_long_is_named";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let arguments = ["--lanes", "1", "--packet", POLLING, V4, "rpc=tcp://127.0.0.1:60111"];
+    let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
+    // A call of the procedure that does nothing (RFC 5531 section 9), behind its record's mark.
+    let question = [1_u32 << 31 | 40, 9, 0, 2, 100_003, 3, 0, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
+    let questions = question.repeat(20_000);
+    flooded(server.pid(), || {
+        asked(&server, "127.0.0.1:60111", &questions, || {
+            let of_rpc = |shown: &Value| {
+                let turns = shown["long_turns"].as_array().unwrap().iter().find(|one| one["service"] == "rpc")?.clone();
+                Some((turns["lane"].as_u64()?, turns["turns"].as_u64()?, turns["milliseconds_each"].as_f64()?))
+            };
+            until("it is counted", || of_rpc(&polling(&server, &[]).unwrap()).is_some());
+            let (lane, turns, each) = of_rpc(&polling(&server, &[]).unwrap()).unwrap();
+            assert!(lane == 0 && turns > 0 && each > 0.25, "{turns} of {each} ms");
+            until("it is told", || server.words().contains("[CL-0043]") && server.words().contains("(rpc) took "));
+        });
+    });
+    let stat = String::from_utf8(server.stat(&[]).stdout).unwrap();
+    assert!(stat.contains("long turns while packets waited: ") && stat.contains("rpc of lane 0: "), "{stat}");
+    let text = output(Command::new(PROGRAM).arg("polling").env("CORELANE_RUN_DIR", server.run.path()));
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("lane  long turns  each ms  service") && text.contains("  rpc"), "{text}");
+    ends(server);
+}
+
+/// What is asked of a lane by other ways than packets rests with it: counted are the ticks of its CPU, of which it would use all.
+fn services_at_the_kernels_sockets_leave_other_programs_theirs(driver: Driver) {
+    let test = "polling_load::services_at_the_kernels_sockets_leave_other_programs_theirs";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let port = format!("{POLLING},user_frac=90,other_programs=1");
+    let arguments = ["--lanes", "1", "--packet", &port, V4, "echo=tcp://127.0.0.1:60007"];
+    let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
+    asked(&server, "127.0.0.1:60007", &[7; 4096], || {
+        let requests = || server.count("bytes_in");
+        until("it answers", || requests() > 1 << 20);
+        let (before, begun) = (ticks(server.pid()), Instant::now());
+        // reason: for as long it is looked at.
+        thread::sleep(IDLE / 2);
+        let (used, passed) = (ticks(server.pid()) - before, begun.elapsed().as_millis() as u64 / 10);
+        assert!(used * 100 / passed <= 25, "{used} of {passed} ticks, of which a tenth is the lane's");
+    });
     ends(server);
 }
 

@@ -1,5 +1,6 @@
 //! The lane's kit: what its works may use, and where they put what they want done.
 
+use crate::calls::{Calls, Overrun};
 use crate::control::{Control, Order};
 use crate::report::{Report, Throttle};
 use crate::settings::{Budget, LaneSettings};
@@ -61,6 +62,8 @@ pub struct Kit {
     control: Arc<Control>,
     /// Requests that came in this turn and are answered in it, so far.
     requests: Cell<u64>,
+    /// How long calls take; none where nobody asks.
+    pub(crate) calls: Option<Box<Calls>>,
 }
 
 impl Kit {
@@ -126,7 +129,28 @@ impl Kit {
             lane,
             control: control.clone(),
             requests: Cell::new(0),
+            calls: None,
         }
+    }
+
+    /// A call of a service begins. Returns what [`Kit::end_call`] is to be told: the time, if calls are timed on this lane.
+    #[inline]
+    pub fn begin_call(&self) -> u64 {
+        self.calls.as_ref().map_or(0, |calls| calls.now())
+    }
+
+    /// A call of a service of the work that is at it has ended.
+    #[inline]
+    pub fn end_call(&mut self, service: u16, began: u64) {
+        if let Some(calls) = &mut self.calls {
+            calls.end(self.at, service, began);
+        }
+    }
+
+    /// The work's service that had most of the last turn, if services had the lane for longer than their share at once while packets waited. To be asked in each turn.
+    #[inline]
+    pub fn take_overrun(&mut self) -> Option<Overrun> {
+        self.calls.as_mut()?.take_overrun(self.at)
     }
 
     /// This lane's number, from 0.

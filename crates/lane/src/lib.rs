@@ -6,6 +6,7 @@
 #![doc = include_str!("../DESIGN.md")]
 #![deny(unsafe_code)]
 
+mod calls;
 pub mod channel;
 mod control;
 mod fence;
@@ -23,6 +24,7 @@ pub mod wheel;
 mod words;
 mod work;
 
+pub use crate::calls::{OVERRAN, Overrun};
 pub use crate::control::{Control, Counts, LaneBell, Order};
 pub use crate::fence::{Bursts, Fenced, fenced};
 pub use crate::homing::Homing;

@@ -1,5 +1,6 @@
 //! One turn of a lane, and the governor that decides between going on, spinning and sleeping.
 
+use crate::calls::{Calls, OVERRAN};
 use crate::control::{Control, Counts, Order};
 use crate::fence::fenced;
 use crate::kit::Kit;
@@ -62,6 +63,7 @@ impl<D: Driver> Lane<D> {
     pub fn new(driver: D, works: Works, mut kit: Kit, control: Arc<Control>, settings: LaneSettings) -> Self {
         control.bell(kit.lane()).set(driver.bell());
         kit.offload_max = driver.offload_max();
+        kit.calls = driver.call_clock().map(|clock| Box::new(Calls::new(clock)));
         let productive_at = driver.now();
         kit.row.set(LaneCounter::LaneState, LaneState::Running as u64);
         let works = Seats::new(works.0.into_iter().map(|(work, budget)| {
@@ -330,7 +332,13 @@ impl<D: Driver> Lane<D> {
             return None;
         }
         self.kit.now = self.driver.now().max(before);
-        self.note_length(self.kit.now);
+        // Also a lane that may not wait rests, where others are to have a part of its CPU.
+        let rested = if wait == Wait::No { self.driver.slept().unwrap_or(0) } else { 0 };
+        self.note_length(self.kit.now.saturating_sub(rested));
+        if rested > 0 {
+            self.kit.row.add(LaneCounter::SleepNanoseconds, rested);
+        }
+        self.judge_calls();
         self.kit.look_at_day(&self.driver);
         if wait != Wait::No {
             let passed = self.kit.now - before;
@@ -352,6 +360,15 @@ impl<D: Driver> Lane<D> {
             assert!(self.completions.is_empty(), "each completion was its work's, or nobody's and ended");
         }
         Some(collected)
+    }
+
+    /// Finds out who had the last turn, where that was too long.
+    fn judge_calls(&mut self) {
+        let Some(calls) = &mut self.kit.calls else { return };
+        if let Some(took) = calls.end_turn(self.driver.take_overrun()) {
+            let words = format!("tasks took {:.1} ms in one turn while packets waited", took as f64 / 1e6);
+            self.kit.report_kind("long turns of tasks", Record::new(Level::Warn, words).with_code(OVERRAN));
+        }
     }
 
     /// Hands over what was collected, and has each work serve. True if the turn is over: the only work on the lane had completions, and nothing
@@ -412,9 +429,13 @@ impl<D: Driver> Lane<D> {
         // Tasks belong to the lane, whoever spawned them.
         let before = self.kit.arena.pay_as(Payer::LANE);
         self.kit.tasks.tell_time(self.kit.now);
+        let began = self.kit.begin_call();
         let polled = self.kit.tasks.run(self.settings.turn_other, &mut |_| panicked += 1);
         assert!(polled <= self.settings.turn_other && panicked <= polled as u64, "tasks are polled within their share of a turn");
         self.kit.arena.pay_as(before);
+        if let Some(calls) = &mut self.kit.calls {
+            calls.end_tasks(began);
+        }
         if polled > 0 {
             self.kit.row.add(LaneCounter::TasksPolled, polled as u64);
             self.kit.row.add(LaneCounter::TasksPanicked, panicked);

@@ -25,7 +25,7 @@ pub fn wall_clock() -> u64 {
 
 /// Waits until the monotonic clock shows `nanoseconds`; returns at once if that has passed (clock_nanosleep(2)).
 ///
-/// For a thread that may wait, and not for a lane's. It never returns early; late by the wake-up alone, because meanwhile the thread's timer
+/// For a thread that may wait, and not for a lane's, but where that leaves its CPU to others. It never returns early; late by the wake-up alone, because meanwhile the thread's timer
 /// slack (prctl(2), `PR_SET_TIMERSLACK`; 50 us by default) is the least that there is. A signal does not end the wait.
 pub fn sleep_until(nanoseconds: u64) {
     let until = timespec(nanoseconds);

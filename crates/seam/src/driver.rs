@@ -7,6 +7,7 @@ use crate::error::{Fault, Reason};
 use crate::handle::{Handle, Socket};
 use crate::operation::{Bind, Completion, Listen, Op};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +75,9 @@ pub struct SendCounters {
     /// Those of them that were given new pages, and are used again.
     pub renewed_bytes: u64,
 }
+
+/// The monotonic clock, in nanoseconds of [`Driver::now`], for those on the lane's thread who have no driver.
+pub type Clock = Rc<dyn Fn() -> u64>;
 
 /// The way by which a lane asks the operating system. One belongs to one lane and is used on that lane's thread only.
 ///
@@ -188,8 +192,31 @@ pub trait Driver {
     /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);
 
+    /// Carries out what was submitted, and lets go of the CPU until the clock shows this, whatever comes meanwhile: the bell as well. What has ended of the submitted is added to
+    /// `completions`, and then it returns at once. Returns for how many nanoseconds nobody did anything. For a lane that keeps a part of its CPU for others.
+    ///
+    /// Where nothing holds up the thread, as in a simulation, the time passes for all.
+    fn rest(&mut self, _until: u64, _completions: &mut Vec<Completion>) -> u64 {
+        0
+    }
+
     /// Nanoseconds that the last [`Driver::collect`] slept, where it is known that it did something else as well. None: all of it was sleep, as far as this driver knows.
     fn slept(&self) -> Option<u64> {
+        None
+    }
+
+    /// [`Driver::now`] for those who have no driver; none where nobody has made one.
+    fn clock(&self) -> Option<Clock> {
+        None
+    }
+
+    /// The clock by which the lane is to time each call of its services; none where nobody asks how long one took. Asked once, when the lane is made.
+    fn call_clock(&self) -> Option<Clock> {
+        None
+    }
+
+    /// For how many nanoseconds services and tasks had the lane between the last two collects, if that was longer than their share at once while packets waited. Each time is told once.
+    fn take_overrun(&mut self) -> Option<u64> {
         None
     }
 

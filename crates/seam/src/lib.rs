@@ -70,8 +70,8 @@ pub use datagram::{
 };
 pub use detached::Detached;
 pub use driver::{
-    DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, RELEASE_LIMIT, SendCounters,
-    Wait,
+    Clock, DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, RELEASE_LIMIT,
+    SendCounters, Wait,
 };
 pub use error::{Error, Fault, Reason};
 pub use fetch::fetch;

@@ -13,8 +13,8 @@ use crate::view::View;
 use crate::work::Packets;
 use corelane_lane::{Mesh, fenced};
 use corelane_seam::{
-    Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Detached, Driver, DriverCounters, Fault, Handle, Listen,
-    Op, Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
+    Address, Arena, Bell, Bind, Clock, Completion, DatagramOp, DatagramOutcome, Detached, Driver, DriverCounters, Fault, Handle,
+    Listen, Op, Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
 };
 use std::cell::{Ref, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -304,16 +304,22 @@ impl<D: Driver> Stack<D> {
         });
     }
 
-    /// How long the driver below may wait, if we may wait for so long.
-    fn wait(&mut self, wait: Wait) -> Wait {
+    /// Whether there is something to do or to hand over at once.
+    fn has_more(&self) -> bool {
         let beside = &*self.beside.borrow();
         let has_orders = beside.orders.are_waiting() || beside.orders.has_noted();
         let has_news = has_orders || beside.has_leaving() || beside.has_records() || beside.has_broken_untold();
         let has_packets = self.net.has_queued(beside) || self.gates.iter().any(Gate::has_frames);
         let has_packets = has_packets && !self.polling.is_held();
-        if !self.done.is_empty() || self.is_cut_short || has_packets || has_news {
+        !self.done.is_empty() || self.is_cut_short || has_packets || has_news
+    }
+
+    /// How long the driver below may wait, if we may wait for so long.
+    fn wait(&mut self, wait: Wait) -> Wait {
+        if self.has_more() {
             return Wait::No;
         }
+        let beside = &*self.beside.borrow();
         let due = self.net.due(beside).into_iter().chain(self.gates.iter().filter_map(Gate::due)).min();
         let wait = self.polling.wait(wait);
         match (due, wait) {
@@ -321,6 +327,14 @@ impl<D: Driver> Stack<D> {
             (Some(due), Wait::Until(until)) => Wait::Until(until.min(due)),
             (_, wait) => wait,
         }
+    }
+
+    /// Leaves the CPU to other programs until then, whatever comes; what was submitted is carried out before. If there is something to hand over, only that.
+    fn leave_to_others(&mut self, until: u64, completions: &mut Vec<Completion>) {
+        let until = if self.has_more() { 0 } else { until };
+        let slept = self.below.rest(until, completions);
+        self.slept = Some(slept);
+        self.polling.rested(self.below.now(), slept);
     }
 
     /// Takes what is the stack's own out of the completions from `start` on, and does what comes of it. Returns whether packets have another go at once.
@@ -538,8 +552,13 @@ impl<D: Driver> Driver for Stack<D> {
             self.before(wait, left);
             let (waits, from) = (self.wait(wait), completions.len());
             self.slept = (waits == Wait::No).then_some(0);
-            self.polling.sleeps(waits);
-            self.below.collect(waits, left, completions);
+            match self.polling.rests_until() {
+                Some(until) => self.leave_to_others(until, completions),
+                None => {
+                    self.polling.sleeps(waits);
+                    self.below.collect(waits, left, completions);
+                }
+            }
             let goes_on = self.after(from, left, completions);
             left = at_most.saturating_sub(completions.len() - start);
             if !goes_on || left == 0 {
@@ -549,12 +568,28 @@ impl<D: Driver> Driver for Stack<D> {
         }
     }
 
+    fn rest(&mut self, until: u64, completions: &mut Vec<Completion>) -> u64 {
+        self.below.rest(until, completions)
+    }
+
     fn is_asleep(&self) -> bool {
         self.below.is_asleep()
     }
 
     fn slept(&self) -> Option<u64> {
         self.slept
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.below.clock()
+    }
+
+    fn call_clock(&self) -> Option<Clock> {
+        self.polling.is_set().then(|| self.below.clock()).flatten()
+    }
+
+    fn take_overrun(&mut self) -> Option<u64> {
+        self.polling.take_overrun()
     }
 
     fn outranks_tasks(&self) -> bool {

@@ -5,7 +5,8 @@
 //! collect ends   -> from its begin, or from when packets woke the lane, it was the network's
 //! ```
 //!
-//! Beside other programs sleep is told apart from what services took: the lane's share is that of both, and only what it sleeps is other programs'.
+//! Beside other programs sleep is told apart from what services took: the lane's share is that of both, and only what it sleeps is other programs'. A lane that has used up its share
+//! rests: it looks neither for packets nor for what comes to sockets of the kernel.
 //!
 //! FreeBSD's controller has its ticks here: the driver waits for the next one at most, and goes round within a collect as long as the controller says so.
 
@@ -44,6 +45,10 @@ pub(crate) struct Polling {
     first_since: Option<u64>,
     /// The lane sleeps, and has not been told how long: asked only where sleep is told apart.
     is_asleep: bool,
+    /// For how long services and tasks had the lane after packets had come, if it is not known whether more waited meanwhile: if the lane would sleep, that shows when some are found.
+    before: Option<u64>,
+    /// The same, if packets waited, it was longer than the share of services at once, and nobody was told.
+    overrun: Option<u64>,
     /// Nanoseconds that packets took.
     network: u64,
 }
@@ -102,8 +107,20 @@ impl Polling {
             is_first: false,
             first_since: None,
             is_asleep: false,
+            before: None,
+            overrun: None,
             network: 0,
         }
+    }
+
+    /// Whether packets are held to a part of the time, whatever that is.
+    pub fn is_set(&self) -> bool {
+        self.settings.is_some()
+    }
+
+    /// For how long services and tasks had the lane before this collect, if that was too long; once.
+    pub fn take_overrun(&mut self) -> Option<u64> {
+        self.overrun.take()
     }
 
     /// From now on this is set; returns whether it was not already. What a controller has found out stays as long as there is the same one.
@@ -154,15 +171,43 @@ impl Polling {
                         // By a driver that does not hold up its thread.
                         true => timed.slept(passed - own),
                         // Of a lane that sleeps nobody wants the time.
-                        false => timed.services_took(passed - own, self.has_demand && wait == Wait::No),
+                        false => {
+                            timed.services_took(passed - own);
+                            self.before = self.has_demand.then_some(passed - own);
+                        }
                     }
                 }
-                if wait != Wait::No {
-                    timed.nobody_wants();
+                match wait {
+                    Wait::No => self.packets_waited(),
+                    _ => timed.nobody_wants(),
                 }
                 true
             }
             Controller::Original(ticking) => ticking.begin(now, wait),
+        }
+    }
+
+    /// Until when the lane is to leave its CPU to other programs, whatever comes; none if it need not.
+    pub fn rests_until(&self) -> Option<u64> {
+        match &self.controller {
+            Controller::Timed(timed) if timed.tells_sleep() => timed.held_for().map(|held| self.began + held),
+            _ => None,
+        }
+    }
+
+    /// The lane was to leave its CPU to others until now, and did so for that long. Before, it carried out what its services had submitted.
+    pub fn rested(&mut self, now: u64, slept: u64) {
+        if let Controller::Timed(timed) = &mut self.controller {
+            timed.services_took(now.saturating_sub(self.began).saturating_sub(slept));
+            timed.slept(slept);
+        }
+        (self.began, self.left_at) = (now, Some(now));
+    }
+
+    /// Packets are there that waited while services and tasks had the lane.
+    fn packets_waited(&mut self) {
+        if let (Controller::Timed(timed), Some(took)) = (&mut self.controller, self.before.take()) {
+            self.overrun = timed.packets_waited(took).then_some(took).or(self.overrun);
         }
     }
 
@@ -177,6 +222,7 @@ impl Polling {
         if slept < SLEEP {
             return 0;
         }
+        self.before = None;
         self.began += slept;
         if let Controller::Timed(timed) = &mut self.controller {
             timed.slept(slept);
@@ -187,6 +233,9 @@ impl Polling {
     /// So many packets were handled before the driver below was asked for more; the time if it was asked for. What comes from now on is not theirs.
     pub fn handled(&mut self, now: Option<u64>, packets: usize) {
         self.has_demand |= packets > 0;
+        if packets > 0 {
+            self.packets_waited();
+        }
         let Some(now) = now else { return };
         self.took(now, packets);
         self.left_at = Some(now);
@@ -271,6 +320,9 @@ impl Polling {
     /// round again.
     pub fn end(&mut self, now: Option<u64>, packets: usize, others_have: bool, has_rest: impl Fn() -> bool) -> bool {
         self.has_demand = packets > 0;
+        if packets > 0 {
+            self.packets_waited();
+        }
         if let Some(now) = now {
             if std::mem::take(&mut self.is_asleep) && packets == 0 {
                 self.woke(now);
@@ -304,9 +356,9 @@ impl Polling {
         }
     }
 
-    /// Whether packets that may have come are to be looked for before tasks run.
+    /// Whether packets that may have come are to be looked for before tasks run. Beside other programs the lane's part is everybody's on it: tasks run in each turn.
     pub fn is_network_first(&self) -> bool {
-        self.is_first
+        self.is_first && !matches!(&self.controller, Controller::Timed(timed) if timed.tells_sleep())
     }
 }
 
@@ -519,6 +571,21 @@ mod tests {
     }
 
     #[test]
+    fn a_long_turn_counts_where_packets_are_found_at_once_behind_it() {
+        let overruns = |slept: u64, packets: usize| {
+            let mut polling = polling(&["user_frac=30"]);
+            collect(&mut polling, [0, 0, 10_000], Wait::No, 8);
+            // The lane would sleep then.
+            let began = 10_000 + 2 * PERIOD;
+            collect(&mut polling, [began, began + slept, began + slept + 10_000], Wait::Forever, packets);
+            (polling.now().timed.overruns, polling.take_overrun(), polling.take_overrun())
+        };
+        assert_eq!(overruns(SLEEP - 1, 8), (1, Some(2 * PERIOD), None), "it is told once");
+        assert_eq!(overruns(SLEEP, 8), (0, None, None), "they came while it slept");
+        assert_eq!(overruns(SLEEP - 1, 0), (0, None, None));
+    }
+
+    #[test]
     fn a_call_that_finds_packets_at_once_is_no_sleep() {
         let mut polling = polling(&["user_frac=30"]);
         for turn in 0..100 {
@@ -541,6 +608,22 @@ mod tests {
         }
         assert_eq!(polling.now().network, 1_000 * 25_000);
         assert!(polling.is_held());
+    }
+
+    #[test]
+    fn a_clock_that_jumps_is_stood_and_no_wait_is_long_for_it() {
+        for changes in [&["user_frac=50"][..], &["user_frac=90", "other_programs=1"]] {
+            let mut polling = polling(changes);
+            for now in [5, 1 << 40, 7, 1 << 62, 0, 1 << 41, (1 << 41) + 10_000] {
+                collect(&mut polling, [now, now / 2, now.saturating_add(1_000)], Wait::Forever, 8);
+                polling.worked(1_000);
+                polling.rested(now, 1_000);
+                let waits = [polling.wait(Wait::Forever), polling.rests_until().map_or(Wait::No, Wait::Until)];
+                for until in waits.into_iter().filter_map(|wait| if let Wait::Until(until) = wait { Some(until) } else { None }) {
+                    assert!(until <= polling.began + 20 * PERIOD, "{changes:?}: {until} at {now}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -346,6 +346,9 @@ impl Work for Services {
 
     fn serve(&mut self, kit: &mut Kit) {
         self.has_news = false;
+        if let Some(overrun) = kit.take_overrun() {
+            self.served.table.tell_overrun(kit, overrun);
+        }
         self.start(kit);
         self.served.table.start_listening(kit);
         self.served.table.revive_starved(&kit.arena, kit.now());

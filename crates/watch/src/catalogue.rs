@@ -299,6 +299,8 @@ catalogue! {
         ParcelsOverdueHits "parcels_overdue_hits" Counter "hits" "Parcels refused to the service because the lane that they were for has kept an earlier one for too long.";
         NoticesRefused "notices_refused" Counter "hits" "Attempts of the service to reach a connection of another service, which did nothing.";
         DrainDeadlineHits "drain_deadline_hits" Counter "hits" "Connections aborted, and datagram sockets closed, because the drain's deadline had passed.";
+        TurnsLong "turns_long" Counter "turns" "Turns of a lane that polls of which the service had most, and that took more than half a millisecond while packets waited.";
+        InLongTurnsNanoseconds "in_long_turns_nanoseconds" Counter "nanoseconds" "For how long the service had those turns.";
     }
     ratios {
         "requests_per_receive" Requests / Receives DatagramReceives, "Requests for each receive.";
@@ -309,6 +311,7 @@ catalogue! {
         "datagrams_per_send" DatagramsOut / DatagramSends, "Datagrams for each send of datagrams.";
         "datagrams_per_train_in" DatagramsIn / TrainsIn, "Datagrams for each train received.";
         "datagrams_per_train_out" DatagramsOut / TrainsOut, "Datagrams for each train sent.";
+        "nanoseconds_per_long_turn" InLongTurnsNanoseconds / TurnsLong, "Nanoseconds for which the service had each turn that was too long while packets waited.";
         "forwarded_share" BytesForwarded / BytesForwarded BytesCopied, "Of the bytes that were forwarded or copied, the share that was forwarded.";
     }
 }

@@ -44,6 +44,27 @@ impl<'a> Serving<'a> {
     }
 }
 
+/// The turns of a lane that polls of which a service had most, and that were too long while packets waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongTurns<'a> {
+    /// The lane's number.
+    pub lane: usize,
+    /// The service's name.
+    pub service: &'a str,
+    /// How many there were, and for how many nanoseconds the service had them.
+    pub turns: u64,
+    /// See there.
+    pub nanoseconds: u64,
+}
+
+impl LongTurns<'_> {
+    /// Milliseconds for which the service had each of them, on the average.
+    #[must_use]
+    pub fn milliseconds_each(&self) -> f64 {
+        self.nanoseconds as f64 / 1e6 / self.turns.max(1) as f64
+    }
+}
+
 impl LaneSnapshot {
     /// What all services on the lane have counted together.
     pub fn all(&self, counter: ServiceCounter) -> u64 {
@@ -90,6 +111,21 @@ impl Snapshot {
         self.lanes.iter().enumerate().filter_map(move |(number, lane)| {
             let serving = Serving::of(lane.values.get(LaneCounter::Serving), name);
             Some((number, self.stalled(lane)?, Serving::words(serving)))
+        })
+    }
+
+    /// Which services had turns that were too long while packets waited, lane by lane.
+    pub fn long_turns(&self) -> impl Iterator<Item = LongTurns<'_>> {
+        let of_lane = |(lane, row)| self.long_turns_of(lane, row);
+        self.lanes.iter().enumerate().flat_map(of_lane).filter(|one| one.turns > 0)
+    }
+
+    fn long_turns_of<'a>(&'a self, lane: usize, row: &'a LaneSnapshot) -> impl Iterator<Item = LongTurns<'a>> {
+        row.services.iter().zip(&self.services).map(move |(values, service)| LongTurns {
+            lane,
+            service: &service.name.name,
+            turns: values.get(ServiceCounter::TurnsLong),
+            nanoseconds: values.get(ServiceCounter::InLongTurnsNanoseconds),
         })
     }
 

@@ -61,7 +61,7 @@ pub use connections::{ConnectionRow, ConnectionRows, ConnectionState};
 pub use corelane_os::page::{PageError, RunDirectory};
 pub use counted::Counted;
 #[cfg(feature = "reader")]
-pub use derived::{STALL_NANOSECONDS, Serving, Shares, choice_of, is_wrong};
+pub use derived::{LongTurns, STALL_NANOSECONDS, Serving, Shares, choice_of, is_wrong};
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
 pub use histogram::{BUCKETS, Histogram, HistogramDeclaration, LaneHistogram};

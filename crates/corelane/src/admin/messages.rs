@@ -81,6 +81,7 @@ degraded! {
     ReceiveProgram "CL-0040" "A program that passes all was given to an interface whose receiving is to run in threads.",
     ReceiveShare "CL-0041" "Lanes have another user fraction than was asked for.",
     ReceiveThreads "CL-0042" "The receiving of an interface does not keep to the user fraction, or its threads could not be taken back.",
+    TurnLong "CL-0043" "A service or tasks had a lane for longer than their share at once while packets waited.",
 }
 
 impl Degraded {
@@ -159,6 +160,7 @@ mod tests {
         let said = |source: &str, degraded: Degraded| assert!(source.contains(degraded.code().as_str()), "{degraded:?}");
         said(include_str!("../../../os/src/journal/file.rs"), Degraded::LogNotWritten);
         said(include_str!("../../../lane/src/turn.rs"), Degraded::WorkBroken);
+        said(include_str!("../../../lane/src/calls.rs"), Degraded::TurnLong);
         let (of_ports, of_addresses) =
             (include_str!("../../../stack/src/trunk.rs"), include_str!("../../../stack/src/interface/told.rs"));
         [Degraded::PortDown, Degraded::QueuesWithoutLane].into_iter().for_each(|degraded| said(of_ports, degraded));

@@ -173,6 +173,15 @@ impl<R: Rig> Bench<R> {
         found
     }
 
+    /// Rests until then; returns for how long nobody did anything, and how many completions there were.
+    pub fn rest(&mut self, side: Side, until: u64) -> (u64, usize) {
+        let mut completions = Vec::new();
+        let slept = self.driver(side).rest(until, &mut completions);
+        let found = completions.len();
+        completions.into_iter().for_each(|completion| self.note(side, completion));
+        (slept, found)
+    }
+
     fn note(&mut self, side: Side, completion: Completion) {
         let Completion { handle, outcome, more, released } = completion;
         if let Outcome::Stream(StreamOutcome::Accepted { socket, .. } | StreamOutcome::Connected { socket, .. }) = outcome {

@@ -45,6 +45,32 @@ pub fn a_wait_ends_with_a_completion_only<R: Rig>() {
     bench.finish();
 }
 
+/// Neither bytes nor the bell end it. What was submitted before is carried out all the same.
+pub fn a_rest_brings_nothing_and_carries_out_what_was_submitted<R: Rig>() {
+    const REST: u64 = 2_000_000;
+    let mut bench = Bench::<R>::new();
+    let pipe = bench.pipe();
+    let receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
+    bench.collect(Side::Server, Wait::No, 64);
+    bench.send_bytes(Side::Client, pipe.client, b"these wait");
+    bench.driver(Side::Server).bell().ring();
+    let until = bench.driver(Side::Server).now() + REST;
+    let (slept, found) = bench.rest(Side::Server, until);
+    assert!(bench.driver(Side::Server).now() >= until && slept > REST / 2, "{slept}");
+    assert!(found == 0 && !bench.has_ended(Side::Server, receive));
+    let send = bench.push(Side::Server, StreamOp::Send { socket: pipe.server, chain: chain_of(b"y") });
+    let answer = bench.push(Side::Client, StreamOp::Receive { socket: pipe.client });
+    bench.rest(Side::Server, 0);
+    // The other end needs nobody to collect here.
+    while !bench.has_ended(Side::Client, answer) {
+        bench.collect(Side::Client, Wait::Forever, 64);
+    }
+    while !(bench.has_ended(Side::Server, send) && bench.has_ended(Side::Server, receive)) {
+        bench.collect(Side::Server, Wait::Forever, 64);
+    }
+    bench.finish();
+}
+
 /// A ring before the wait is not lost.
 pub fn a_bell_that_was_rung_ends_the_next_wait<R: Rig>() {
     let mut bench = Bench::<R>::new();

@@ -30,14 +30,15 @@ use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Address, Bell, Bind, Completion, Detached, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op, Outcome,
-    Reason, Socket, StreamOp, StreamOutcome, Wait,
+    Address, Bell, Bind, Clock, Completion, Detached, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op,
+    Outcome, Reason, Socket, StreamOp, StreamOutcome, Wait,
 };
 use endpoint::{EndpointKind, Listed, Receiving, Sending};
 use source::ReadinessSource;
 use state::Loan;
 use state::{Budget, LOOK_EVERY};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -252,6 +253,10 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
         clock::now()
     }
 
+    fn clock(&self) -> Option<Clock> {
+        Some(Rc::new(clock::now))
+    }
+
     fn time_of_day(&self) -> u64 {
         clock::wall_clock()
     }
@@ -389,6 +394,21 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
         if !self.file_sends.is_empty() {
             self.file_sends.take_all(first, completions, &mut self.pushed);
         }
+    }
+
+    fn rest(&mut self, until: u64, completions: &mut Vec<Completion>) -> u64 {
+        let first = completions.len();
+        self.carry_out(completions);
+        self.arm_all(completions);
+        self.serve_ports(completions);
+        self.end_closes(completions);
+        let begun = clock::now();
+        if completions.len() > first || until <= begun {
+            return 0;
+        }
+        self.counters.calls_wait += 1;
+        clock::sleep_until(until);
+        clock::now() - begun
     }
 
     fn offload_max(&self) -> usize {

@@ -10,8 +10,7 @@
 //! ```
 //!
 //! Beside other programs the account is the whole lane's: it grows as ever, and shrinks by what services and tasks of the lane take as well. So it fills while the lane sleeps. Packets
-//! are held when it is empty, and most of a flooded lane's services have nothing to do then. Services that go on without packets are not held: after [`LATE`] of their work packets have
-//! a chunk all the same.
+//! are held when it is empty, and the lane is to rest then, with its services and tasks.
 //!
 //! So over PERIOD and longer the network has at most 100 - user_frac per cent while others want the rest, whatever a packet costs and however fast they
 //! come, and others have at most user_frac per cent while packets wait ([`Timed::is_network_first`]).
@@ -44,8 +43,6 @@ pub struct Timed {
     /// Nanoseconds that a frame costs, 16 times; 0 before the first.
     cost: u64,
     is_held: bool,
-    /// Nanoseconds that the lane's services have taken while packets were held, where the account is the lane's.
-    put_off: u64,
     /// What the network is seen to have.
     counts: TimedCounts,
 }
@@ -64,7 +61,7 @@ impl Timed {
     #[must_use]
     pub fn new(knobs: Knobs, other_programs: bool) -> Self {
         let counts = TimedCounts::default();
-        let mut new = Self { knobs, other_programs, account: 0, cost: 0, is_held: false, put_off: 0, counts };
+        let mut new = Self { knobs, other_programs, account: 0, cost: 0, is_held: false, counts };
         new.account = new.most();
         new
     }
@@ -72,7 +69,7 @@ impl Timed {
     /// From now on these hold; nothing is owed from before.
     pub fn set(&mut self, knobs: Knobs, other_programs: bool) {
         (self.knobs, self.other_programs) = (knobs, other_programs);
-        (self.account, self.is_held, self.put_off) = (self.most(), false, 0);
+        (self.account, self.is_held) = (self.most(), false);
     }
 
     /// What was counted.
@@ -93,18 +90,18 @@ impl Timed {
         self.other_programs && !self.is_idle()
     }
 
-    /// Services and tasks of the lane had its time for so long. `waits` says whether packets waited meanwhile.
-    pub fn services_took(&mut self, nanoseconds: u64, waits: bool) {
-        self.counts.overruns += u64::from(waits && nanoseconds > PERIOD);
-        if !self.tells_sleep() {
-            return self.slept(nanoseconds);
-        }
-        self.charge(nanoseconds);
-        self.put_off = if self.is_held { self.put_off.saturating_add(nanoseconds) } else { 0 };
-        if self.put_off >= LATE {
-            // That chunk empties it again.
-            let chunk = self.chunk();
-            self.go_on((chunk - self.share(chunk.cast_unsigned())).max(1));
+    /// Packets have waited while services and tasks of the lane had its time for so long. Returns whether that was longer than the shares hold over: then it is counted.
+    pub fn packets_waited(&mut self, nanoseconds: u64) -> bool {
+        let is_overrun = nanoseconds > PERIOD;
+        self.counts.overruns += u64::from(is_overrun);
+        is_overrun
+    }
+
+    /// Services and tasks of the lane had its time for so long.
+    pub fn services_took(&mut self, nanoseconds: u64) {
+        match self.tells_sleep() {
+            true => self.charge(nanoseconds),
+            false => self.slept(nanoseconds),
         }
     }
 
@@ -137,13 +134,8 @@ impl Timed {
     /// Nobody else wants the lane's time now: the network goes on, if that time is not other programs'.
     pub fn nobody_wants(&mut self) {
         if !self.other_programs && self.is_held {
-            self.go_on(0);
+            (self.account, self.is_held) = (0, false);
         }
-    }
-
-    /// Packets are held no longer, though the account was not filled.
-    fn go_on(&mut self, account: i64) {
-        (self.account, self.is_held, self.put_off) = (account, false, 0);
     }
 
     /// Frames that each port may bring now; none while the network is held.

@@ -20,10 +20,13 @@ use crate::lane::{Lane, Sleep, Trouble};
 use crate::log::{Detail, Site};
 use crate::net::connect::Opener;
 use crate::state::{Event, State, World};
-use corelane_seam::{Address, Bell, Bind, Completion, Detached, Driver, DriverCounters, Fault, Handle, Listen, Op, Socket, Wait};
+use corelane_seam::{
+    Address, Bell, Bind, Clock, Completion, Detached, Driver, DriverCounters, Fault, Handle, Listen, Op, Socket, Wait,
+};
 use descriptors::BAD_DESCRIPTOR;
 use ports::Ports;
 use std::panic::resume_unwind;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The least size of the blocks that a fragmented arena has.
@@ -74,6 +77,11 @@ impl Driver for SimDriver {
 
     fn now(&self) -> u64 {
         self.world.0.borrow().clock.now()
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        let world = self.world.clone();
+        Some(Rc::new(move || world.0.borrow().clock.now()))
     }
 
     fn time_of_day(&self) -> u64 {
@@ -189,6 +197,15 @@ impl Driver for SimDriver {
         }
         self.ports.drive(&self.world, self.lane);
         self.world.0.borrow_mut().collect(self.lane, wait, at_most, completions);
+    }
+
+    fn rest(&mut self, until: u64, _: &mut Vec<Completion>) -> u64 {
+        self.ports.drive(&self.world, self.lane);
+        let state = &mut *self.world.0.borrow_mut();
+        state.carry_out(self.lane);
+        let rests = until.saturating_sub(state.clock.now());
+        state.clock.advance(rests);
+        rests
     }
 
     fn is_asleep(&self) -> bool {

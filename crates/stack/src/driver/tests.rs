@@ -229,6 +229,40 @@ fn a_service_that_takes_longer_than_its_share_in_a_turn_is_counted() {
     assert_eq!([MS / 4, MS * 2].map(overruns), [0, 3]);
 }
 
+/// A tenth of a millisecond in each turn, and so many turns.
+fn without_end(world: World, does: Deed, turns: Rc<std::cell::Cell<u64>>) -> Box<dyn FnOnce()> {
+    Box::new(move || {
+        world.pass(MS / 10);
+        turns.set(turns.get() + 1);
+        let again = without_end(world, does.clone(), turns);
+        *does.borrow_mut() = Some(again);
+    })
+}
+
+/// What a service does that is asked by other ways than packets, and never lets the lane sleep by itself.
+#[test]
+fn services_at_other_sockets_leave_other_programs_their_share() {
+    for user_frac in [10, 30, 50, 90] {
+        let mut settings = corelane_isr::polling::Settings::DEFAULT;
+        for change in [format!("user_frac={user_frac}"), "other_programs=1".to_owned()] {
+            settings.change(change.parse().unwrap()).unwrap();
+        }
+        let mut rig = Rig::of(None, Some(settings));
+        let does = rig.lane.as_ref().unwrap().work::<Other>().unwrap().does.clone();
+        let turns = Rc::default();
+        *does.borrow_mut() = Some(without_end(rig.world.clone(), does.clone(), Rc::clone(&turns)));
+        assert_eq!(rig.ask(), 1, "that wakes it");
+        let slept = |rig: &mut Rig| rig.lane.as_mut().unwrap().kit().row.get(corelane_watch::LaneCounter::SleepNanoseconds);
+        let (begun, before, slept_before) = (rig.world.now(), turns.get(), slept(&mut rig));
+        (0..40).for_each(|_| rig.pass());
+        let passed = (rig.world.now() - begun).as_micros() as u64;
+        let share = 100 - (turns.get() - before) * 100 * 100 / passed;
+        assert!(share.abs_diff(user_frac) <= 3, "{share} for {user_frac}");
+        let told = (slept(&mut rig) - slept_before) / 10 / passed;
+        assert!(told.abs_diff(user_frac) <= 3, "{told} are told as sleep for {user_frac}");
+    }
+}
+
 #[test]
 fn sockets_of_a_path_that_broke_are_refused_and_closed() {
     let world = World::new(1, Faults::none());

@@ -3,12 +3,17 @@
 use crate::alone::Alone;
 use crate::frames::{STACK, TEST, arp, udp_in};
 use crate::gateway::{Gateway, settings};
+use crate::lanes::plan;
+use crate::program::{Card, Heard, PORT, Plan, Program};
 use corelane_isr::polling::{Change, Controller, Knob, Settings};
 use corelane_seam::{Driver, Wait};
 use corelane_sim::CardSetup;
+use corelane_watch::ServiceCounter;
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Ticks a second, and how many microseconds one takes.
@@ -100,6 +105,42 @@ fn d_05_a_card_is_asked_for_its_status_each_reg_frac_ticks() {
         found.expect("it answers with its new address at last")
     });
     assert!(ticks[0] <= 2 && (3..=9).contains(&ticks[1]), "{ticks:?}");
+}
+
+/// A lane whose service takes so long for each datagram, of which some wait all the time: what it counts of its long turns, and what it told.
+fn long_turns(takes: Duration) -> ([u64; 2], Vec<String>) {
+    let takes_time: Rc<RefCell<Option<Box<dyn Fn()>>>> = Rc::default();
+    let does = takes_time.clone();
+    let heard: Heard = Rc::new(move |_, _| does.borrow().iter().for_each(|does| does()));
+    let change = |settings: corelane_stack::Settings| settings.with_polling(Some(Settings::DEFAULT));
+    let plan = Plan { change, heard: Some(heard), card: Card::Plain, ..plan(1, 1) };
+    let mut program = Program::new(&plan, &[STACK.into()]);
+    program.pass(1_000_000);
+    let (mac, from) = (Mac(program.card.link_address()), SocketAddr::new(TEST.into(), 4000));
+    let frame = udp_in(mac, from, SocketAddr::new(STACK.into(), PORT), &[7; 64], 1472, 1).remove(0);
+    let (world, test, left) = (program.world.clone(), program.test.clone(), Cell::new(20));
+    let one_more = frame.clone();
+    *takes_time.borrow_mut() = Some(Box::new(move || {
+        if left.replace(left.get() - 1) > 1 {
+            test.send(&one_more);
+        }
+        world.pass(takes);
+    }));
+    program.test.send(&frame);
+    program.pass(100_000_000);
+    let values = program.reader.snapshot(program.world.now().nanoseconds()).lanes[0].services[0].clone();
+    let told = program.seen.lines.take();
+    ([ServiceCounter::TurnsLong, ServiceCounter::InLongTurnsNanoseconds].map(|counter| values.get(counter)), told)
+}
+
+#[test]
+fn a_service_that_has_the_lane_for_too_long_at_once_is_named() {
+    let ([turns, nanoseconds], told) = long_turns(Duration::from_millis(3));
+    assert!((2..=20).contains(&turns) && nanoseconds >= turns * 3_000_000, "{turns} of {nanoseconds}");
+    // Each kind of line once a second.
+    assert!(told.len() == 1 && told[0].starts_with("service 0 (echo) took "), "{told:?}");
+    assert!(told[0].ends_with(" ms in one turn while packets waited"), "{told:?}");
+    assert_eq!(long_turns(Duration::from_micros(20)), ([0, 0], Vec::new()));
 }
 
 #[test]

@@ -21,7 +21,7 @@ struct Listener(Rc<RefCell<Vec<String>>>);
 
 impl Operator for Listener {
     fn line(&mut self, record: Record) {
-        if record.text.starts_with("ipfw: ") {
+        if record.text.starts_with("ipfw: ") || record.code.is_some_and(|code| code.as_str() == "CL-0043") {
             return self.0.borrow_mut().push(record.text);
         }
         // Wires of a simulation may be down for a while, somebody there may have an address, and they may carry less.
@@ -102,7 +102,7 @@ pub struct Program {
 /// What the test sees of the lanes, beside what they send.
 #[derive(Default)]
 pub struct Seen {
-    /// Lines of rules.
+    /// Lines of rules, and of turns that were too long.
     pub lines: Rc<RefCell<Vec<String>>>,
     /// Turns that lanes have had.
     pub turns: usize,

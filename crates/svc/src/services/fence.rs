@@ -8,7 +8,7 @@ use crate::service::face::{AnyFace, DatagramFace, Face, StreamFace};
 use crate::services::served::Served;
 use crate::table::LaneTable;
 use crate::words::names::SocketId;
-use corelane_lane::{Kit, fenced};
+use corelane_lane::{Kit, OVERRAN, Overrun, fenced};
 use corelane_seam::{Address, Level, Record};
 use corelane_watch::ServiceCounter;
 use std::any::Any;
@@ -18,8 +18,10 @@ impl Served {
     pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut dyn AnyFace, &mut Site<'_>)) {
         let face = self.faces[service as usize].any_mut();
         let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
+        let began = kit.begin_call();
         let mut cx = Site::new(kit, &mut self.table, service, None);
         let called = fenced(|| call(face, &mut cx));
+        kit.end_call(service, began);
         kit.arena.pay_as(before);
         if let Err(words) = called {
             self.table.report_panic(kit, service, None, &words);
@@ -55,9 +57,11 @@ impl Served {
         // reason: only a service over connections has any.
         let face = self.faces[about.service as usize].stream().expect("a connection belongs to a service over connections");
         let before = about.begin_to_pay(kit);
+        let began = kit.begin_call();
         let mut cx = Site::new(kit, &mut self.table, about.service, Some(about.id));
         let result = fenced(|| call(face, &mut cx));
         let met = cx.met;
+        kit.end_call(about.service, began);
         let met = Met { refused: kit.arena.pay_no_longer(before), ..met };
         (result.map_err(|words| self.table.report_panic_of(kit, about, &words)).ok(), met)
     }
@@ -74,8 +78,10 @@ impl Served {
         // reason: only a service over datagrams has any.
         let face = face.expect("a datagram socket belongs to a service over datagrams");
         let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
+        let began = kit.begin_call();
         let mut cx = Site::new(kit, &mut self.table, service, None).for_socket(id);
         let called = fenced(|| call(face, &mut cx));
+        kit.end_call(service, began);
         kit.arena.pay_as(before);
         if let Err(words) = called {
             self.table.report_panic(kit, service, None, &words);
@@ -128,6 +134,16 @@ impl LaneTable {
         let service = self.services[service as usize].shown(service);
         let words = format!("lane {lane}, {service}{whose}: a session panicked and was ended: {words}");
         kit.report_kind("panics", Record::new(Level::Warn, words).naming_lane(lane));
+    }
+
+    /// Counts and tells that a service had most of a turn that took too long while packets waited.
+    pub(crate) fn tell_overrun(&self, kit: &mut Kit, Overrun { service, nanoseconds }: Overrun) {
+        let state = &self.services[service as usize];
+        state.row.add(ServiceCounter::TurnsLong, 1);
+        state.row.add(ServiceCounter::InLongTurnsNanoseconds, nanoseconds);
+        let service = state.shown(service);
+        let words = format!("{service} took {:.1} ms in one turn while packets waited", nanoseconds as f64 / 1e6);
+        kit.report_kind("long turns of services", Record::new(Level::Warn, words).with_code(OVERRAN));
     }
 
     /// Drops what a user of `service` gave. A panic of its drop is counted and reported as one in a call.
