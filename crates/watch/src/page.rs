@@ -467,3 +467,23 @@ impl ServiceRow {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_of_all_services_on_all_lanes() {
+        let own = vec![CounterName { name: "apples".to_owned(), kind: Kind::Counter, unit: "apples".to_owned() }];
+        let services = vec![ServiceName { counters: own, ..ServiceName::default() }, ServiceName::default()];
+        let page = Page::heap(&Description { services, lanes: vec![LaneName::default(); 2], ..Description::default() }).unwrap();
+        for (lane, service, value) in [(0, 0, 1), (0, 1, 20), (1, 0, 300), (1, 1, 4_000)] {
+            let row = page.service(lane, service).unwrap();
+            row.add(ServiceCounter::EndingsError, value);
+            row.add(ServiceCounter::EndingsAborted, 5 * value);
+        }
+        assert_eq!(page.sum(&[ServiceCounter::EndingsError]), 4_321);
+        assert_eq!(page.sum(&[ServiceCounter::EndingsError, ServiceCounter::EndingsAborted]), 6 * 4_321);
+        assert_eq!(page.sum(&[ServiceCounter::EndingsClosing]), 0);
+    }
+}
