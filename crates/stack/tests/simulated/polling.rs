@@ -107,9 +107,12 @@ fn d_05_a_card_is_asked_for_its_status_each_reg_frac_ticks() {
     assert!(ticks[0] <= 2 && (3..=9).contains(&ticks[1]), "{ticks:?}");
 }
 
+/// The work of a service for each datagram.
+type Work = Box<dyn Fn()>;
+
 /// A lane whose service takes so long for each datagram, of which some wait all the time: what it counts of its long turns, and what it told.
 fn long_turns(takes: Duration) -> ([u64; 2], Vec<String>) {
-    let takes_time: Rc<RefCell<Option<Box<dyn Fn()>>>> = Rc::default();
+    let takes_time: Rc<RefCell<Option<Work>>> = Rc::default();
     let does = takes_time.clone();
     let heard: Heard = Rc::new(move |_, _| does.borrow().iter().for_each(|does| does()));
     let change = |settings: corelane_stack::Settings| settings.with_polling(Some(Settings::DEFAULT));
