@@ -118,7 +118,7 @@ fn rise(mut step: impl FnMut(f64) -> Result<Step>) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// What comes of ten times the peak, and the offer for that. Where more was answered of it than of any offer below, that is the peak.
+/// The answers to ten times the peak, and the offer for that. Where more was answered of it than of any offer below, that is the peak.
 fn highest(steps: &[Step], mut step: impl FnMut(f64) -> Result<Step>) -> Result<(f64, Step)> {
     let mut offer = HIGHEST_BY_PEAK * seen::most_answered(steps.iter()).max(OFFERS[0]);
     let mut highest = step(offer)?;

@@ -87,7 +87,7 @@ fn shown(page: &Page) -> Result<Option<Shown>> {
 struct Shown {
     settings: BTreeMap<&'static str, Value>,
     lanes: Vec<Row>,
-    /// Services that had the lane for more than half a millisecond at once while packets waited, since the start.
+    /// Services that had most of turns which took more than half a millisecond while packets waited, since the start.
     long_turns: Vec<LongTurn>,
 }
 

@@ -294,7 +294,7 @@ mod tests {
 
     /// Rounds of which few lose packets: so many with a change at the lane, and without one.
     fn lossy(with: u64, without: u64) -> Changes {
-        // What its users had no room for is no loss of the gateway's.
+        // Packets for which its users had no room are no loss of the gateway's.
         let sample = |lost| Changed {
             offered: 20_000,
             lost: lost + 9,

@@ -66,7 +66,7 @@ impl Used {
     }
 }
 
-/// What became of packets at both ends of the wire, so far or since then.
+/// The fate of packets at both ends of the wire, so far or since then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
     /// Those for which the ring of the gateway's interface, or of its port, had no room.
@@ -78,7 +78,7 @@ pub struct Fate {
 }
 
 impl Fate {
-    /// What has become of packets since then.
+    /// The fate of packets since then.
     pub fn since(&self, then: &Self) -> Self {
         Self {
             unreceived: self.unreceived - then.unreceived,
@@ -194,7 +194,7 @@ impl Running {
         self.sink.right()
     }
 
-    /// What has become of packets at both ends.
+    /// The fate of packets at both ends.
     ///
     /// # Errors
     /// When the kernel does not tell.

@@ -23,7 +23,7 @@
 //! | `control` | [`admin::control`], and a socket by which `corelane rss` shows and changes the table of the running program |
 //! | `doctor` | [`doctor`]: what the machine lacks; brings `packets` along |
 //! | `journal` | [`service::journal`]: log files of services |
-//! | `machine` | [`admin::machine`] of other processes: what they use, and their connections; [`admin::verify`]: whether flows come where they belong |
+//! | `machine` | [`admin::machine`] of processes and threads, this one's too: what they use, and their connections; [`admin::verify`]: whether flows come where they belong |
 //! | `packets` | [`Lanes::packet`], [`admin::packets`] and [`admin::dispatch`]: lanes have the frames of an interface; brings `control` and `watch` along |
 //! | `profile` | [`Lanes::stall`] and [`admin::profile`]: the functions in which lanes are; brings `watch` along |
 //! | `take-over` | [`Lanes::take_over`]: a restart that hands over the sockets, both ways; brings `control` along |

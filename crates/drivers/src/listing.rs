@@ -3,17 +3,23 @@
 use crate::answer::Answer;
 use corelane_seam::{FileKind, FileName};
 use rustix::fs::{Dir, FileType};
-use std::collections::BinaryHeap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 
-/// The first names of a directory, at most so many; no more are kept at a time, however many it has.
+/// The first names of a directory, at most so many; no more than twice as many are kept at a time, however many it has.
 ///
 /// # Errors
 /// The system's.
 pub(crate) fn list(directory: &File, most: usize) -> std::io::Result<Answer> {
-    let (mut first, mut is_whole) = (BinaryHeap::new(), true);
+    let (mut names, mut is_whole) = (Vec::new(), true);
+    let mut settle = |names: &mut Vec<FileName>| {
+        names.sort_unstable();
+        // A directory that changes may tell a name twice.
+        names.dedup();
+        is_whole &= names.len() <= most;
+        names.truncate(most);
+    };
     // It is opened once more: where a descriptor stands in its directory is shared by all who list it.
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
@@ -26,14 +32,12 @@ pub(crate) fn list(directory: &File, most: usize) -> std::io::Result<Answer> {
             FileType::Directory => Some(FileKind::Directory),
             _ => None,
         };
-        first.push(FileName { name: OsString::from_vec(name.to_vec()), kind });
-        if first.len() > most {
-            first.pop();
-            is_whole = false;
+        names.push(FileName { name: OsString::from_vec(name.to_vec()), kind });
+        if names.len() > 2 * most {
+            settle(&mut names);
         }
     }
-    let mut names = first.into_sorted_vec();
-    names.dedup(); // A directory that changes may tell a name twice.
+    settle(&mut names);
     Ok(Answer::Listed { names, is_whole })
 }
 

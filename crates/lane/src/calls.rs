@@ -24,7 +24,7 @@ pub(crate) struct Calls {
     clock: Clock,
     /// Each that was called in this turn: as many as the lane has services, at the most.
     taken: Vec<Taken>,
-    /// What tasks had of it.
+    /// Nanoseconds that tasks had of it.
     tasks: u64,
     /// The place of the work whose service had most of the last turn, if that was too long.
     overrun: Option<(usize, Overrun)>,
@@ -72,7 +72,7 @@ impl Calls {
         Some(tasks).filter(|&tasks| is_most(tasks))
     }
 
-    /// What the work at that place is to tell.
+    /// The overrun that the work at that place is to tell.
     pub(crate) fn take_overrun(&mut self, work: usize) -> Option<Overrun> {
         self.overrun.take_if(|(of, _)| *of == work).map(|(_, overrun)| overrun)
     }

@@ -336,7 +336,11 @@ impl<D: Driver> Lane<D> {
         let rested = if wait == Wait::No { self.driver.slept().unwrap_or(0) } else { 0 };
         self.note_length(self.kit.now.saturating_sub(rested));
         if rested > 0 {
-            self.kit.row.add(LaneCounter::SleepNanoseconds, rested);
+            self.kit.row.together(|row| {
+                // A turn that brings nothing spins from here on.
+                row.set(LaneCounter::LastTurnNanoseconds, self.kit.now);
+                row.add(LaneCounter::SleepNanoseconds, rested);
+            });
         }
         self.judge_calls();
         self.kit.look_at_day(&self.driver);

@@ -201,7 +201,7 @@ impl Session {
     #[inline]
     pub const fn note(&mut self, way: Way, flags: Flags, now: u32) -> bool {
         if self.used != now {
-            // What is only read need not be written back.
+            // A line that is only read need not be written back.
             self.used = now;
         }
         if !matches!(self.class(), Class::Tcp) {

@@ -243,7 +243,7 @@ impl Nat {
         hashes[..many].iter().for_each(|hash| self.sessions.fetch_session(*hash));
     }
 
-    /// What a packet's session would be found by: one that is for an external address comes from outside, as far as can be told without an interface.
+    /// The key of a packet's session: a packet that is for an external address comes from outside, as far as can be told without an interface.
     fn key_of(&self, front: &[u8]) -> Option<Key> {
         match Packet::read(front, usize::from(u16::MAX)) {
             Ok(Packet::Flow(parts)) => Some(self.in_key(&parts).unwrap_or_else(|| out_key(&parts))),

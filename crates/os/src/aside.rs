@@ -1,4 +1,4 @@
-//! Threads that compute beside lanes: on CPUs that have no lane, or behind everybody else.
+//! Threads that compute beside lanes: on CPUs that have no lane, and behind lanes.
 //!
 //! A thread that computes on a lane's CPU has it until the scheduler's next tick, 4 ms later where it ticks 250 times a second. Meanwhile neither the lane runs nor a thread of the
 //! kernel that receives for it. Packets that come in that time have to find room in the interface's ring. That of a veth has 256 frames, and is full by then at 64,000 packets a second.
@@ -10,13 +10,13 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{Builder, scope};
 
-/// Behind everybody else of its CPU. A thread that wakes there has a shorter slice, so it need not wait for the next tick (Linux 6.12; before that the weight alone counts).
-const BEHIND: Scheduling = Scheduling::nice(19).in_slices_of(100_000_000);
+/// Behind lanes of its CPU, with a tenth of their weight: what it does ends in a while also where they never sleep. A thread that wakes there has a shorter slice, so it need not wait for the next tick (Linux 6.12; before that the weight alone counts).
+const BEHIND: Scheduling = Scheduling::nice(10).in_slices_of(100_000_000);
 
 /// Where threads run that compute beside lanes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aside {
-    /// The CPUs that this process may use and that have no lane. If there are none, such threads run on any, behind all others.
+    /// The CPUs that this process may use and that have no lane. If there are none, such threads run on any.
     free: Arc<[usize]>,
 }
 
@@ -34,12 +34,11 @@ impl Aside {
 
     /// Has the calling thread, and threads that it begins, run so from now on. Where the system refuses that, they run as before, which is slower for lanes and nothing worse.
     pub fn take(&self) {
-        let own = thread_id();
-        let is_bound = !self.free.is_empty() && bind(own, &self.free).is_ok();
-        if !is_bound {
-            // By no number: so a process that has given up other threads' ranks may still do it.
-            let _refused = BEHIND.give_to(0);
+        if !self.free.is_empty() {
+            let _refused = bind(thread_id(), &self.free);
         }
+        // A CPU without a lane of ours may have one of another process. By no number: so a process that has given up other threads' ranks may still do it.
+        let _refused = BEHIND.give_to(0);
     }
 
     /// Does something on a thread of its own that runs so, and waits for it. Where the system has no thread more, the calling one does it.
@@ -84,11 +83,11 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_aside_has_a_free_cpu_and_is_behind_all_where_there_is_none() {
+    fn what_runs_aside_has_a_free_cpu_where_there_is_one_and_is_behind_lanes() {
         let (cpus, rank) = own();
         let beside = |lanes: &[usize]| Aside::among(&cpus, lanes.iter().copied()).run(own);
-        assert_eq!(beside(&cpus[1..]), (cpus[..1].to_vec(), rank), "the first has no lane");
-        assert_eq!(beside(&cpus), (cpus.clone(), Some(15)), "each has a lane");
+        assert_eq!(beside(&cpus[1..]), (cpus[..1].to_vec(), Some(110)), "the first has no lane");
+        assert_eq!(beside(&cpus), (cpus.clone(), Some(110)), "each has a lane");
         assert_eq!(own(), (cpus, rank), "who has it done stays where he is");
     }
 
@@ -96,7 +95,7 @@ mod tests {
     fn threads_that_it_begins_run_so_too() {
         let cpus = cpus_of(thread_id()).unwrap();
         let aside = Aside::of(cpus.iter().copied());
-        assert_eq!(aside.run(|| std::thread::spawn(own).join().unwrap()), (cpus, Some(15)));
+        assert_eq!(aside.run(|| std::thread::spawn(own).join().unwrap()), (cpus, Some(110)));
     }
 
     #[test]

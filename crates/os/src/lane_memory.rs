@@ -124,6 +124,7 @@ impl Drop for LaneMemory {
 mod tests {
     use super::*;
     use crate::memory_file::MemoryFile;
+    use crate::testing::in_child;
     use corelane_seam::{Arena, Chain};
     use rustix::pipe::{IoSliceRaw, SpliceFlags, pipe, vmsplice};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -207,21 +208,23 @@ mod tests {
     /// Root locks whatever the limit is, as long as it has the right to.
     #[test]
     fn where_nothing_may_be_locked_memory_is_there_all_the_same() {
-        let mut sets = capabilities(None).unwrap();
-        sets.effective -= CapabilitySet::IPC_LOCK;
-        set_capabilities(None, sets).unwrap();
-        let before = getrlimit(Resource::Memlock);
-        setrlimit(Resource::Memlock, Rlimit { current: Some(0), ..before }).unwrap();
-        let (memory, lacking) = LaneMemory::new(4 << 20, Pages { huge: false, locked: true }).unwrap();
-        setrlimit(Resource::Memlock, before).unwrap();
-        assert!(matches!(&lacking[..], [words] if words.contains("not locked") && words.contains("by 4096 KiB")), "{lacking:?}");
-        assert_eq!(memory.pages(), Pages::default());
-        let arena = Arena::of(memory).unwrap();
-        assert_eq!(
-            read_later(&arena, 64 << 10, |chain| chain.withhold().1),
-            (b'a', 64 << 10),
-            "and is renewed as unlocked memory is"
-        );
+        // The limit is of a whole process.
+        assert!(in_child(|| {
+            let mut sets = capabilities(None).unwrap();
+            sets.effective -= CapabilitySet::IPC_LOCK;
+            set_capabilities(None, sets).unwrap();
+            setrlimit(Resource::Memlock, Rlimit { current: Some(0), ..getrlimit(Resource::Memlock) }).unwrap();
+            let (memory, lacking) = LaneMemory::new(4 << 20, Pages { huge: false, locked: true }).unwrap();
+            assert!(
+                matches!(&lacking[..], [words] if words.contains("not locked") && words.contains("by 4096 KiB")),
+                "{lacking:?}"
+            );
+            assert_eq!(memory.pages(), Pages::default());
+            let arena = Arena::of(memory).unwrap();
+            let (byte, renewed) = read_later(&arena, 64 << 10, |chain| chain.withhold().1);
+            assert_eq!((byte, renewed), (b'a', 64 << 10), "it is renewed as unlocked memory is");
+            true
+        }));
     }
 
     #[test]

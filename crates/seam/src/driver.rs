@@ -192,13 +192,11 @@ pub trait Driver {
     /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);
 
-    /// Carries out what was submitted, and lets go of the CPU until the clock shows this, whatever comes meanwhile: the bell as well. What has ended of the submitted is added to
-    /// `completions`, and then it returns at once. Returns for how many nanoseconds nobody did anything. For a lane that keeps a part of its CPU for others.
+    /// Carries out what was submitted, and lets go of the CPU until the clock shows this, whatever comes meanwhile: the bell as well. Ends of what was submitted may be added to
+    /// `completions`; else the next [`Driver::collect`] has them. Returns for how many nanoseconds nobody did anything. For a lane that keeps a part of its CPU for others.
     ///
     /// Where nothing holds up the thread, as in a simulation, the time passes for all.
-    fn rest(&mut self, _until: u64, _completions: &mut Vec<Completion>) -> u64 {
-        0
-    }
+    fn rest(&mut self, until: u64, completions: &mut Vec<Completion>) -> u64;
 
     /// Nanoseconds that the last [`Driver::collect`] slept, where it is known that it did something else as well. None: all of it was sleep, as far as this driver knows.
     fn slept(&self) -> Option<u64> {

@@ -124,17 +124,22 @@ impl<A> FileSends<A> {
 impl FileSends<Handle> {
     /// Takes the ends of steps out of `completions`, from the place `first` on. Ends of whole operations take their places; `pushed` gets the next steps.
     pub fn take_all(&mut self, first: usize, completions: &mut Vec<Completion>, pushed: &mut Vec<(Handle, Op)>) {
-        for completion in completions.split_off(first) {
-            if !Self::is_step(completion.handle) {
-                completions.push(completion);
+        let mut at = first;
+        while at < completions.len() {
+            if !Self::is_step(completions[at].handle) {
+                at += 1;
                 continue;
             }
+            let completion = completions.remove(at);
             // Memory that a step has lent is not used again.
             if matches!(completion.outcome, Outcome::Released) {
                 continue;
             }
             let FileStep { told, next } = self.take(completion.handle, completion.outcome);
-            completions.extend(told.map(|(handle, _, outcome)| Completion::last(handle, outcome.into())));
+            if let Some((handle, _, outcome)) = told {
+                completions.insert(at, Completion::last(handle, outcome.into()));
+                at += 1;
+            }
             pushed.extend(next);
         }
     }

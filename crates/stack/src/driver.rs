@@ -329,9 +329,8 @@ impl<D: Driver> Stack<D> {
         }
     }
 
-    /// Leaves the CPU to other programs until then, whatever comes; what was submitted is carried out before. If there is something to hand over, only that.
+    /// Leaves the CPU to other programs until then, whatever comes; what was submitted is carried out before. Its ends, and what else there is to hand over, are handed over behind.
     fn leave_to_others(&mut self, until: u64, completions: &mut Vec<Completion>) {
-        let until = if self.has_more() { 0 } else { until };
         let slept = self.below.rest(until, completions);
         self.slept = Some(slept);
         self.polling.rested(self.below.now(), slept);

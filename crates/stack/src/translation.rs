@@ -147,7 +147,7 @@ impl Translation {
     }
 }
 
-/// What a frame carries behind its header and tags; none where these are not whole.
+/// The packet behind a frame's header and tags; none where these are not whole.
 fn packet_of(frame: &[u8]) -> Option<&[u8]> {
     let link = Link::of_frame(frame).ok()?;
     frame.get(ethernet::Header::BYTES + link.tags * Tag::BYTES..)

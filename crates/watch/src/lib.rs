@@ -41,6 +41,7 @@ mod files;
 mod histogram;
 mod layout;
 mod memory;
+#[cfg(feature = "reader")]
 mod model;
 mod own;
 mod packets;
@@ -69,6 +70,7 @@ pub use layout::{
     BUCKETS_OF_TABLE_MAX, CONNECTION_ROWS_MAX, COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX,
     NOTES_MAX, OWN_COUNTERS_MAX, PROTOCOLS_MAX, SERVICES_MAX,
 };
+#[cfg(feature = "reader")]
 pub use model::{Count, LaneFigures, ProcessFigures, Quantiles, ServiceFigures};
 #[doc(hidden)]
 pub use own::check_declared;

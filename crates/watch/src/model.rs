@@ -104,7 +104,8 @@ pub struct LaneFigures {
     pub shares: Option<Shares>,
     /// The part of the span in which it received and handled packets, 0 to 1; none for a lane that does not poll.
     pub network_share: Option<f64>,
-    /// The part in which such a lane did other work: services and tasks.
+    /// The part in which such a lane did other work: services and tasks. A lane that spins by the original's controller shows less, for a poll in vain is both spinning and the
+    /// network's.
     pub user_share: Option<f64>,
     /// Frames of each port that its packets may have before others have their part; none for a lane that does not poll.
     pub burst_frames: Option<u64>,

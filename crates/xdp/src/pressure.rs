@@ -60,7 +60,7 @@ impl Pressure {
 
     /// How many packets are to wait behind a look, of so many for which there are frames: it goes on until then.
     pub fn most(&self, frames: u64) -> u64 {
-        (self.credit / EACH).min(frames).max(BATCH)
+        (self.credit / EACH).max(BATCH).min(frames.max(1))
     }
 
     /// When a lane that sleeps is to look. Where a look is due already it is made with the next receive: nobody wakes for that, for a lane that leaves others their time receives
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_look_takes_a_burst_in_as_it_comes_and_a_flood_by_batches() {
         let mut pressure = Pressure::new();
-        assert_eq!((pressure.most(4_096), pressure.most(1_000), pressure.most(16)), (BURST, 1_000, BATCH));
+        assert_eq!((pressure.most(4_096), pressure.most(1_000), pressure.most(16)), (BURST, 1_000, 16));
         pressure.came(1, 1_500, 64);
         assert_eq!(pressure.most(4_096), BURST - 1_500);
         pressure.came(2, 3_000, 64);

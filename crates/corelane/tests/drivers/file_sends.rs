@@ -109,6 +109,31 @@ pub fn a_file_is_sent_by_its_path<R: Rig>() {
     bench.finish();
 }
 
+/// Steps that end within a rest are the driver's own there too.
+pub fn a_file_is_sent_by_a_lane_that_rests<R: Rig>() {
+    const BYTES: usize = (2 << 20) + 5;
+    let mut bench = Bench::<R>::new();
+    put(&mut bench, "file", BYTES);
+    let pipe = bench.pipe();
+    let send = send(&mut bench, &pipe, "file");
+    let mut received = 0;
+    while received < BYTES {
+        let receive = bench.push(Side::Client, StreamOp::Receive { socket: pipe.client });
+        while !bench.has_ended(Side::Client, receive) {
+            bench.rest(Side::Server, 0);
+            bench.round();
+        }
+        bench.push(Side::Client, Op::StopReceive { socket: pipe.client });
+        if let Outcome::Stream(StreamOutcome::Received(bytes)) = bench.end(Side::Client, receive) {
+            received += bytes.len();
+        }
+    }
+    assert_eq!(end(&mut bench, send), (BYTES as u64, BYTES as u64, None));
+    closed(&mut bench, "file");
+    bench.settle();
+    bench.finish();
+}
+
 pub fn a_file_that_cannot_be_opened_is_not_sent_and_nothing_is_lost<R: Rig>() {
     let mut bench = Bench::<R>::new();
     // Before there are helpers, which have the rights of whoever starts them.

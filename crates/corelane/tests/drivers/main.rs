@@ -159,6 +159,7 @@ macro_rules! suite {
                     who_counts_offloaded_calls_needs_none_refused;
                 file_sends:
                     a_file_is_sent_by_its_path,
+                    a_file_is_sent_by_a_lane_that_rests,
                     a_file_that_cannot_be_opened_is_not_sent_and_nothing_is_lost,
                     a_file_that_becomes_shorter_ends_where_it_ends,
                     a_close_ends_a_file_that_is_being_sent,

@@ -82,6 +82,13 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         completions.extend(outcome.map(|outcome| Completion::last(handle, outcome)));
     }
 
+    /// Takes out what steps of files' sends have brought, which no lane has pushed.
+    fn take_steps(&mut self, first: usize, completions: &mut Vec<Completion>) {
+        if !self.file_sends.is_empty() {
+            self.file_sends.take_all(first, completions, &mut self.pushed);
+        }
+    }
+
     /// Serves endpoints that have something to receive: of those alike the one that has waited longest first.
     fn serve_ready(&mut self, budget: &mut Budget, completions: &mut Vec<Completion>) {
         while !budget.is_spent() {
@@ -391,9 +398,7 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
             self.look_and_serve(Wait::No, at_most, &mut budget, completions);
         }
         self.end_closes(completions);
-        if !self.file_sends.is_empty() {
-            self.file_sends.take_all(first, completions, &mut self.pushed);
-        }
+        self.take_steps(first, completions);
     }
 
     fn rest(&mut self, until: u64, completions: &mut Vec<Completion>) -> u64 {
@@ -402,8 +407,9 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
         self.arm_all(completions);
         self.serve_ports(completions);
         self.end_closes(completions);
+        self.take_steps(first, completions);
         let begun = clock::now();
-        if completions.len() > first || until <= begun {
+        if until <= begun {
             return 0;
         }
         self.counters.calls_wait += 1;

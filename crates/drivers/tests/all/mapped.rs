@@ -142,7 +142,8 @@ fn come(link: &Link, has_single_pages: bool) {
             println!("{} {sent:?}, asked to be mapped: {maps}: {came:?}, {per_gib:.3} s of CPU a GiB", link.address);
             assert_eq!(came.mapped + came.copied, bytes);
             let may_be_mapped = maps && (sent == Sent::FromFile || has_single_pages);
-            assert!(came.mapped == 0 || may_be_mapped, "whether that pays is to be seen anew");
+            // The kernel takes single pages, which can be mapped, where its memory is in pieces.
+            assert!(came.mapped < bytes / 10 || may_be_mapped, "whether that pays is to be seen anew");
         }
     }
 }

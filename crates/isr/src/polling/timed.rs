@@ -197,7 +197,7 @@ impl Timed {
 
     /// How far the account may be behind.
     fn owed(&self) -> i64 {
-        if self.other_programs { OWED.max(self.share(LATE)) } else { OWED }
+        if self.other_programs { self.share(LATE) } else { OWED }
     }
 
     /// What a chunk costs, or all that the account holds.

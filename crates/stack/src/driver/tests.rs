@@ -239,7 +239,7 @@ fn without_end(world: World, does: Deed, turns: Rc<std::cell::Cell<u64>>) -> Box
     })
 }
 
-/// What a service does that is asked by other ways than packets, and never lets the lane sleep by itself.
+/// A service that is asked by other ways than packets, and never lets the lane sleep by itself.
 #[test]
 fn services_at_other_sockets_leave_other_programs_their_share() {
     for user_frac in [10, 30, 50, 90] {

@@ -199,3 +199,42 @@ impl Accounts {
         arena.held(self.accounts.at(id.index()).payer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::memory::Place;
+
+    /// Those of a tree come in this order, and two of one rank would be one.
+    #[test]
+    fn ranks_have_the_order_of_their_keys_and_give_them_back() {
+        let users = [None, Some(0), Some(u32::MAX)].map(PeerKey::User);
+        let peers = [
+            &[0, 1, u32::MAX].map(PeerKey::V4)[..],
+            &[0, 1 << 32, u64::MAX].map(PeerKey::V6),
+            &users,
+            &[[0; 6], [0, 0, 0, 0, 0, 1], [1, 0, 0, 0, 0, 0], [255; 6]].map(PeerKey::Card),
+        ]
+        .concat();
+        assert!(peers.windows(2).all(|two| two[0].rank() < two[1].rank()), "{peers:?}");
+        assert!(peers.iter().all(|peer| PeerKey::of_rank(peer.rank()) == *peer));
+        let mut last = None;
+        for service in [0, 1, u16::MAX] {
+            for &peer in &peers {
+                for number in [0, 1, u32::MAX] {
+                    let rank = Parked { service, peer, number }.rank();
+                    assert!(last.replace(rank) < Some(rank), "{service} {peer:?} {number}");
+                    let back = Parked::of_rank(rank);
+                    assert_eq!((back.service, back.peer, back.number), (service, peer, number));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_among_those_who_wait_has_its_order() {
+        let numbers = [0_u128, 1, u64::MAX.into(), 1 << 64, (1 << 96) - 1];
+        let places = numbers.map(Place::of_rank);
+        assert!(places.is_sorted() && places.map(Rank::rank) == numbers);
+    }
+}

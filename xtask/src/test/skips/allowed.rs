@@ -56,6 +56,7 @@ const RULES: &[Rule] = &[
     rule("*", "*'s source cannot be had: *", Lack::Said),
     // Kinds of drivers whose suite lists what they cannot run.
     rule("on_sim*::*", "*", Lack::Said),
+    rule("on_*::a_disk_that_fails_ends_a_file", "its disks do not fail when they are told to", Lack::Said),
     // Parts of the kernel, some of which have no name that could be looked for.
     rule("*", "*io_uring*", Lack::Uring),
     rule("*::on_uring::*", "*", Lack::Uring),

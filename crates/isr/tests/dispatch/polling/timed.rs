@@ -249,6 +249,16 @@ fn a_clock_that_jumps_ends_nothing() {
 }
 
 #[test]
+fn beside_other_programs_a_rest_has_its_bound_at_each_fraction() {
+    for user_frac in [1, 10, 50, 90, 97, 99] {
+        let mut timed = Timed::new(Knobs { user_frac, ..Controller::Timed.knobs() }, true);
+        timed.network_took(u64::MAX, 1);
+        let held = timed.held_for().unwrap();
+        assert!((8 * PERIOD..=9 * PERIOD + 100).contains(&held), "{user_frac} %: {held} ns");
+    }
+}
+
+#[test]
 fn nothing_is_kept_at_a_fraction_of_0() {
     let mut lane = Flooded::new(0, false, 2_000, 20_000);
     assert!(lane.timed.is_idle() && !lane.timed.is_network_first());
