@@ -130,6 +130,9 @@ impl Driver for Below {
         self.asked.push((handle, op));
     }
     fn abandon(&mut self, _: u8) {}
+    fn rest(&mut self, _: u64, _: &mut Vec<Completion>) -> u64 {
+        unreachable!("no part of the CPU is kept for others")
+    }
     fn collect(&mut self, _: Wait, _: usize, completions: &mut Vec<Completion>) {
         for (handle, op) in self.asked.drain(..) {
             let outcome = match op {

@@ -61,6 +61,10 @@ impl Driver for Idle {
 
     fn abandon(&mut self, _: u8) {}
 
+    fn rest(&mut self, _: u64, _: &mut Vec<Completion>) -> u64 {
+        unreachable!("no part of the CPU is kept for others")
+    }
+
     fn collect(&mut self, _: Wait, _: usize, _: &mut Vec<Completion>) {
         self.0 += 1_000;
     }
