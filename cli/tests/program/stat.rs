@@ -46,7 +46,7 @@ fn at_a_glance_a_service_and_a_lane_are_a_line_each() {
         assert_eq!(text.lines().filter(|line| line.starts_with("echo ") && line.ends_with(url.as_str())).count(), 1, "{text}");
     }
     let lane: Vec<&str> = text.lines().find(|line| line.starts_with("   0 ")).unwrap().split_whitespace().collect();
-    assert_eq!((lane.len(), lane[6]), (10, "1"), "ten columns, and one connection is open: {text}");
+    assert_eq!((lane.len(), lane[6]), (11, "1"), "eleven columns, and one connection is open: {text}");
     assert!(!text.contains("strays ") && !text.contains("stalled"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80) && text.lines().count() < 24, "{text}");
 }

@@ -108,7 +108,7 @@ fn the_unit_starts_reloads_is_watched_and_activated() {
     let folder = Scratch::new();
     prepare(folder.path());
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=1", "50", "unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--net"]);
+    command.args(["--kill-after=1", "100", "unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--net"]);
     command.args(["--cgroup", "bash", "-c", BEGIN, "bash"]).arg(folder.path()).args([PROGRAM, SYSTEMD]);
     let done = output(&mut command);
     if !folder.path().join("told/begun").exists() {

@@ -52,7 +52,8 @@ pub fn a_rest_brings_nothing_and_carries_out_what_was_submitted<R: Rig>() {
     let pipe = bench.pipe();
     let receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
     bench.collect(Side::Server, Wait::No, 64);
-    bench.send_bytes(Side::Client, pipe.client, b"these wait");
+    let waits = bench.push(Side::Client, StreamOp::Send { socket: pipe.client, chain: chain_of(b"these wait") });
+    bench.collect(Side::Client, Wait::No, 64);
     bench.driver(Side::Server).bell().ring();
     let until = bench.driver(Side::Server).now() + REST;
     let (slept, found) = bench.rest(Side::Server, until);
@@ -64,7 +65,7 @@ pub fn a_rest_brings_nothing_and_carries_out_what_was_submitted<R: Rig>() {
     bench.rest(Side::Server, 0);
     bench.until(|bench| {
         let at_server = bench.has_ended(Side::Server, send) && bench.has_ended(Side::Server, receive);
-        at_server && bench.has_ended(Side::Client, answer)
+        at_server && bench.has_ended(Side::Client, answer) && bench.has_ended(Side::Client, waits)
     });
     bench.finish();
 }
