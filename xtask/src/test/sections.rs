@@ -124,7 +124,7 @@ pub const COMPUTING: &[Section] = &[
 pub const BESIDE: &[Section] = &[
     Section {
         name: "clippy",
-        seconds: 340, // where the build has not linted; what it leaves is theirs who follow
+        seconds: 200, // where the build has not linted; what it leaves is theirs who follow
         work: Work::Lint,
     },
     Section { name: "fuzz-rss", seconds: 20, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
@@ -132,7 +132,7 @@ pub const BESIDE: &[Section] = &[
     Section { name: "fuzz-isr", seconds: 15, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
     Section { name: "examples", seconds: 200, work: Work::Examples },
     Section { name: "documents", seconds: 200, work: Work::Documents },
-    Section { name: "features", seconds: 80, work: Work::Features },
+    Section { name: "features", seconds: 220, work: Work::Features },
     Section {
         name: "loom",
         seconds: 150,
