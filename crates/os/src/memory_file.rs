@@ -108,7 +108,7 @@ pub(crate) fn map(at: *mut libc::c_void, length: usize, access: i32, how: i32, f
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_seam::{Arena, Error, FRAMES_MAX, FrameMemory};
+    use corelane_seam::Arena;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
 
@@ -127,24 +127,6 @@ mod tests {
         assert!(file.set_len(4096).is_err(), "it is sealed");
         drop(file);
         assert_eq!(&*shared, b"in the file", "the memory outlives the file's name");
-    }
-
-    #[test]
-    fn frames_lie_in_a_file_as_many_as_fit() {
-        let (memory, file) = MemoryFile::new(5 * 2048 + 100).unwrap();
-        let base = memory.base();
-        let memory = FrameMemory::of(memory, 2048).unwrap();
-        assert_eq!((memory.frames(), memory.region()), (5, (base, 5 * 2048)));
-        let mut frame = memory.frame().unwrap();
-        frame.append(b"in the file");
-        let at = frame.as_ptr().addr() - base.addr().get();
-        drop(memory);
-        let mut got = [0; 11];
-        File::from(file).read_exact_at(&mut got, at as u64).unwrap();
-        assert_eq!((&got, &*frame), (b"in the file", &b"in the file"[..]), "it lasts as long as its last frame");
-        let refused = |bytes, frame_bytes| FrameMemory::of(MemoryFile::new(bytes).unwrap().0, frame_bytes).unwrap_err();
-        assert_eq!(refused(2047, 2048), Error::FrameCount { got: 0, most: FRAMES_MAX });
-        assert_eq!([0, 3000].map(|bytes| refused(4096, bytes)), [0, 3000].map(|got| Error::FrameSize { got }));
     }
 
     #[test]

@@ -30,11 +30,6 @@ pub enum Error {
         /// Bytes asked for.
         got: usize,
     },
-    /// The caller has made memory for frames that none can lie in.
-    FrameRegion {
-        /// Where it begins.
-        address: usize,
-    },
     /// The caller asked for no frames, or for too many.
     FrameCount {
         /// Frames asked for.
@@ -64,9 +59,6 @@ impl fmt::Display for Error {
             }
             Self::FrameSize { got } => {
                 write!(f, "a frame must have a power of two of bytes, 2048 to 65536, not {got}: change the frame size")
-            }
-            Self::FrameRegion { address } => {
-                write!(f, "memory for frames must begin at a multiple of 4 KiB, not at {address:#x}: make it so")
             }
             Self::FrameCount { got, most } => {
                 write!(f, "a port must have 1 to {most} frames, not {got}: change their number")

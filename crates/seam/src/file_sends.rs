@@ -9,8 +9,8 @@ use crate::chain::{Chain, FilePart};
 use crate::error::{Fault, Reason};
 use crate::handle::{File, Handle, Socket};
 use crate::operation::{Completion, FileOp, FileOutcome, Op, OpenOptions, Outcome, StreamOp, StreamOutcome};
+use crate::ordered::Ordered;
 use crate::slab::{Key, Slab};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Bytes of a file that are brought and sent at once: while they leave, others are served.
@@ -24,7 +24,7 @@ const STEPS: u8 = Handle::CLASSES - 2;
 pub struct FileSends<A> {
     sends: Slab<FileSend<A>>,
     /// Those whose end was not told yet.
-    of: BTreeMap<Socket, Key>,
+    of: Ordered<Key, Key>,
 }
 
 struct FileSend<A> {
@@ -49,7 +49,7 @@ pub struct FileStep<A> {
 
 impl<A> Default for FileSends<A> {
     fn default() -> Self {
-        Self { sends: Slab::new(), of: BTreeMap::new() }
+        Self { sends: Slab::new(), of: Ordered::default() }
     }
 }
 
@@ -62,7 +62,7 @@ impl<A> FileSends<A> {
 
     /// Whether a file is being sent to this connection.
     pub fn is_of(&self, socket: Socket) -> bool {
-        self.of.contains_key(&socket)
+        self.of.contains(socket.into())
     }
 
     /// Whether a handle is that of a step.
@@ -78,7 +78,7 @@ impl<A> FileSends<A> {
     pub fn begin(&mut self, asker: A, socket: Socket, (beneath, path): (Option<File>, PathBuf), sync: bool) -> (Handle, Op) {
         let send = FileSend { asker: Some(asker), socket, sync, file: None, is_closing: false, sent: 0, length: 0 };
         let key = self.sends.insert(send);
-        let other = self.of.insert(socket, key);
+        let other = self.of.insert(socket.into(), key);
         assert!(other.is_none(), "a connection has at most one send under way");
         let open = FileOp::Open { beneath, path, options: OpenOptions::new().read(true) };
         (Handle::new(STEPS, key.index, key.generation), open.into())
@@ -86,7 +86,7 @@ impl<A> FileSends<A> {
 
     /// Ends the one of a connection that is closed: who asked, and what to tell. The step under way ends by itself.
     pub fn cancel(&mut self, socket: Socket) -> Option<(A, StreamOutcome)> {
-        let key = self.of.remove(&socket)?;
+        let key = self.of.remove(socket.into())?;
         let send = self.sends.at_mut(key.index);
         let asker = send.asker.take();
         assert!(asker.is_some(), "who is in the table was not told yet");
@@ -110,7 +110,7 @@ impl<A> FileSends<A> {
         let outcome = send.outcome(fault);
         let told = send.asker.take().map(|asker| (asker, send.socket, outcome));
         if told.is_some() {
-            self.of.remove(&send.socket);
+            self.of.remove(send.socket.into());
         }
         let Some(file) = send.file.take() else {
             self.sends.remove_at(index);

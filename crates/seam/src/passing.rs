@@ -1,4 +1,4 @@
-//! What a port around a port passes on as it is.
+//! Calls that a port around a port passes on as they are.
 
 /// Passes on what a wrapper leaves as it is: what the port is, `and losses` with its end, `and when` it acts.
 macro_rules! of_inner {

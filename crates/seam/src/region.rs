@@ -8,8 +8,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Memory that somebody has made for an [`Arena`](crate::Arena), or for frames ([`FrameMemory`](crate::FrameMemory)), of whatever the system has: a mapped memory file, huge pages,
-/// pages that are locked. It is given back by its drop, behind the last lease or frame and the last parcel of another lane, on whichever thread that is.
+/// Memory that somebody has made for an [`Arena`](crate::Arena), of whatever the system has: a mapped memory file, huge pages, pages that are locked. It is given back
+/// by its drop, behind the last lease of the arena and the last parcel of another lane, on whichever thread that is.
 ///
 /// # Safety
 /// As long as the value lives, the memory from `base` on, `bytes` long, can be read and written, and nobody else writes to it or takes it away. It was initialised, and

@@ -416,7 +416,7 @@ impl XdpPort {
         let seen = || self.queue.attachment.seen.get(self.queue.queue as usize);
         let (first, mut may_come) = (seen(), polling.goes_on());
         let (mut last, begun) = (first, if may_come { clock::now() } else { 0 });
-        let most = polling.most(self.receiving as u64);
+        let most = polling.pressure().most(self.receiving as u64);
         // Where the kernel runs the program, on several CPUs, its count may be behind at times.
         while may_come && u64::from(socket.received.ready()) < most && last.saturating_sub(first) < most {
             polling.look(socket.as_fd());

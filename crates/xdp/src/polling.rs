@@ -180,11 +180,6 @@ impl Polling {
         self.pressure.goes_on()
     }
 
-    /// How many packets are to wait behind a look ([`Pressure::most`]).
-    pub fn most(&self, frames: u64) -> u64 {
-        self.pressure.most(frames)
-    }
-
     /// When a lane that sleeps is to look, while the kernel leaves receiving to it.
     pub fn wakes_at(&self) -> Option<u64> {
         self.pressure.wakes_at()

@@ -4,7 +4,7 @@ use super::region::{FrameCounts, FrameRegion};
 use super::{Frame, FrameHome};
 use crate::error::Error;
 use crate::parcel::{Abroad, AbroadLimits, ParcelHome};
-use crate::region::{Region, RegionMemory};
+use crate::region::Region;
 use std::fmt;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -43,23 +43,14 @@ impl FrameMemory {
     /// # Errors
     /// [`Error::FrameSize`] and [`Error::FrameCount`] outside of the limits, [`Error::ArenaRefused`] if the system does not give the memory.
     pub fn new(frames: usize, frame_bytes: usize) -> Result<Self, Error> {
-        check_sizes(frames, frame_bytes)?;
+        if !frame_bytes.is_power_of_two() || !(FRAME_BYTES_LEAST..=FRAME_BYTES_MAX).contains(&frame_bytes) {
+            return Err(Error::FrameSize { got: frame_bytes });
+        }
+        if frames == 0 || frames > FRAMES_MAX {
+            return Err(Error::FrameCount { got: frames, most: FRAMES_MAX });
+        }
         let region = Region::new(frames * frame_bytes, ALIGNMENT)?;
         Ok(Self(Rc::new(FrameRegion::new(region, frames, frame_bytes))))
-    }
-
-    /// Frames of `frame_bytes` each in memory that somebody else has made, as many as fit; it begins at a multiple of 4 KiB. The memory lasts until the last frame is dropped, and
-    /// comes home.
-    ///
-    /// # Errors
-    /// [`Error::FrameSize`] and [`Error::FrameCount`] as of [`FrameMemory::new`], [`Error::FrameRegion`] for another beginning.
-    pub fn of(memory: impl RegionMemory, frame_bytes: usize) -> Result<Self, Error> {
-        let (address, frames) = (memory.base().addr().get(), memory.bytes() / frame_bytes.max(1));
-        check_sizes(frames, frame_bytes)?;
-        if !address.is_multiple_of(ALIGNMENT) {
-            return Err(Error::FrameRegion { address });
-        }
-        Ok(Self(Rc::new(FrameRegion::new(Region::of(Box::new(memory)), frames, frame_bytes))))
     }
 
     /// Lets frames travel to other lanes as [parcels](crate::parcel), which come home to `post`. `lane` is the number of the lane that the
@@ -130,16 +121,6 @@ impl FrameMemory {
         }
         Ok(Frame::of_region(self.0.clone(), index, start, length))
     }
-}
-
-fn check_sizes(frames: usize, frame_bytes: usize) -> Result<(), Error> {
-    if !frame_bytes.is_power_of_two() || !(FRAME_BYTES_LEAST..=FRAME_BYTES_MAX).contains(&frame_bytes) {
-        return Err(Error::FrameSize { got: frame_bytes });
-    }
-    if frames == 0 || frames > FRAMES_MAX {
-        return Err(Error::FrameCount { got: frames, most: FRAMES_MAX });
-    }
-    Ok(())
 }
 
 impl fmt::Debug for FrameMemory {

@@ -4,7 +4,6 @@
 #![allow(unsafe_code)]
 
 use super::*;
-use crate::frame::FrameMemory;
 
 #[test]
 fn a_lease_keeps_what_is_written() {
@@ -101,10 +100,6 @@ fn memory_that_does_not_fit_is_refused_and_given_back() {
         assert!(matches!(Arena::of(made), Err(Error::ArenaRegion { .. })), "{bytes} at {off}");
         assert_eq!(ends.load(std::sync::atomic::Ordering::Relaxed), 1);
     }
-    let made = Made::new(4096, 1);
-    let (ends, address) = (made.ends.clone(), made.base().addr().get());
-    assert_eq!(FrameMemory::of(made, 2048).unwrap_err(), Error::FrameRegion { address });
-    assert_eq!(ends.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
 #[test]
