@@ -73,8 +73,15 @@ fn receive_until_end<R: Rig>(bench: &mut Bench<R>, pipe: &Pipe, send: Handle) ->
     }
 }
 
-/// Waits until the file is open nowhere any more: it is closed behind its end.
-fn closed<R: Rig>(bench: &mut Bench<R>, name: &str) {
+/// How a send ended of which some bytes had left and some had not: the first, and why.
+fn end_within<R: Rig>(bench: &mut Bench<R>, send: Handle) -> (u64, Fault) {
+    let (bytes, length, fault) = end(bench, send);
+    assert!(bytes > 0 && bytes < length && length == MUCH as u64, "{bytes} of {length}");
+    (bytes, fault.expect("not all has left"))
+}
+
+/// Waits until the file is open nowhere any more, for it is closed behind its end; then nothing is under way.
+fn finish<R: Rig>(mut bench: Bench<R>, name: &str) {
     let path = bench.rig.path(name);
     let is_open = || {
         let numbers = std::fs::read_dir("/proc/thread-self/fd").unwrap();
@@ -83,6 +90,8 @@ fn closed<R: Rig>(bench: &mut Bench<R>, name: &str) {
     while is_open() {
         bench.round();
     }
+    bench.settle();
+    bench.finish();
 }
 
 pub fn a_file_is_sent_by_its_path<R: Rig>() {
@@ -99,14 +108,12 @@ pub fn a_file_is_sent_by_its_path<R: Rig>() {
         assert!(bench.receive_all(Side::Client, pipe.client, BYTES) == lasting(BYTES));
         assert_eq!(end(&mut bench, send), (BYTES as u64, BYTES as u64, None));
     }
-    closed(&mut bench, "top/file");
     let empty = send(&mut bench, &pipe, "empty");
     assert_eq!(end(&mut bench, empty), (0, 0, None));
     bench.send_bytes(Side::Server, pipe.server, b"and on");
     assert_eq!(bench.receive_all(Side::Client, pipe.client, 6), b"and on");
     close(&mut bench, top);
-    bench.settle();
-    bench.finish();
+    finish(bench, "top/file");
 }
 
 /// Steps that end within a rest are the driver's own there too.
@@ -129,9 +136,7 @@ pub fn a_file_is_sent_by_a_lane_that_rests<R: Rig>() {
         }
     }
     assert_eq!(end(&mut bench, send), (BYTES as u64, BYTES as u64, None));
-    closed(&mut bench, "file");
-    bench.settle();
-    bench.finish();
+    finish(bench, "file");
 }
 
 pub fn a_file_that_cannot_be_opened_is_not_sent_and_nothing_is_lost<R: Rig>() {
@@ -157,13 +162,10 @@ pub fn a_file_that_becomes_shorter_ends_where_it_ends<R: Rig>() {
     let emptied = opened(&mut bench, "file", WRITABLE.truncate(true));
     close(&mut bench, emptied);
     let received = before + receive_until_end(&mut bench, &pipe, send);
-    let (bytes, length, fault) = end(&mut bench, send);
-    assert!(bytes > 0 && bytes < length && length == MUCH as u64, "{bytes}");
-    assert!(fault.is_some_and(|fault| fault.reason != Reason::Cancelled), "{fault:?}");
+    let (bytes, fault) = end_within(&mut bench, send);
+    assert_ne!(fault.reason, Reason::Cancelled, "{fault:?}");
     bench.receive_all(Side::Client, pipe.client, bytes as usize - received);
-    closed(&mut bench, "file");
-    bench.settle();
-    bench.finish();
+    finish(bench, "file");
 }
 
 pub fn a_close_ends_a_file_that_is_being_sent<R: Rig>() {
@@ -179,11 +181,8 @@ pub fn a_close_ends_a_file_that_is_being_sent<R: Rig>() {
         bench.round();
     }
     assert!(bench.has_ended(Side::Server, send) && bench.has_ended(Side::Server, receive), "before the close");
-    let (bytes, length, fault) = end(&mut bench, send);
-    assert!(bytes > 0 && bytes < length && fault == Some(Fault::CANCELLED), "{bytes} {fault:?}");
-    closed(&mut bench, "file");
-    bench.settle();
-    bench.finish();
+    assert_eq!(end_within(&mut bench, send).1, Fault::CANCELLED);
+    finish(bench, "file");
 }
 
 /// Before it is open, and with what was closed before.
@@ -199,9 +198,7 @@ pub fn a_close_in_the_same_breath_ends_a_file_once<R: Rig>() {
     for send in [first, late] {
         assert_eq!(end(&mut bench, send), (0, 0, Some(Fault::CANCELLED)));
     }
-    closed(&mut bench, "file");
-    bench.settle();
-    bench.finish();
+    finish(bench, "file");
 }
 
 pub fn a_peer_that_breaks_off_ends_a_file<R: Rig>() {
@@ -209,11 +206,8 @@ pub fn a_peer_that_breaks_off_ends_a_file<R: Rig>() {
     let (pipe, send, _) = under_way(&mut bench);
     bench.run(Side::Client, Op::Close { socket: pipe.client, reset: true });
     bench.forget(Side::Client, pipe.client);
-    let (bytes, length, fault) = end(&mut bench, send);
-    assert!(bytes > 0 && bytes < length && fault.is_some_and(|fault| fault.reason == Reason::Reset), "{bytes} {fault:?}");
-    closed(&mut bench, "file");
-    bench.settle();
-    bench.finish();
+    assert_eq!(end_within(&mut bench, send).1.reason, Reason::Reset);
+    finish(bench, "file");
 }
 
 pub fn a_disk_that_fails_ends_a_file<R: Rig>() {
@@ -221,8 +215,7 @@ pub fn a_disk_that_fails_ends_a_file<R: Rig>() {
     let (pipe, first, _) = under_way(&mut bench);
     bench.rig.break_disk(true);
     receive_until_end(&mut bench, &pipe, first);
-    let (bytes, length, fault) = end(&mut bench, first);
-    assert!(bytes > 0 && bytes < length && fault.is_some_and(|fault| fault.number == 5), "{bytes} {fault:?}");
+    assert_eq!(end_within(&mut bench, first).1.number, 5);
     let whole = send(&mut bench, &pipe, "file");
     let (bytes, length, fault) = end(&mut bench, whole);
     assert!(bytes == 0 && length == MUCH as u64 && fault.is_some_and(|fault| fault.number == 5), "{fault:?}");

@@ -45,7 +45,7 @@ pub fn a_wait_ends_with_a_completion_only<R: Rig>() {
     bench.finish();
 }
 
-/// Neither bytes nor the bell end it. What was submitted before is carried out all the same.
+/// A rest is ended neither by bytes nor by the bell. Operations that were submitted before are carried out all the same.
 pub fn a_rest_brings_nothing_and_carries_out_what_was_submitted<R: Rig>() {
     const REST: u64 = 2_000_000;
     let mut bench = Bench::<R>::new();
