@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check and test, in sections that share 33 minutes: what one leaves of its share, those behind it have too. Two cores take 15 to 19.
+//! `cargo xtask test`: every check and test, in sections that share 33 minutes: what one leaves of its share, those behind it have too. Two cores take 15 to 24.
 //! What tests need is installed beside the build.
 //! Test programs that only compute run beside those that mostly wait, and beside both what compiles and checks.
 //!

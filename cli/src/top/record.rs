@@ -12,7 +12,7 @@ const MOMENTS_MAX: usize = 600;
 pub struct Moment {
     /// Requests a second.
     pub requests: f64,
-    /// What 99 of 100 of them did not exceed, from receive to send.
+    /// The time that 99 of 100 of them did not exceed, from receive to send.
     pub request_p99_nanoseconds: Option<u64>,
     /// Answers a second that were errors.
     pub errors: f64,

@@ -60,13 +60,13 @@ impl Dashboard {
     }
 }
 
-/// What the page is told of two looks at a process, which `since` differ in so much: as `/look` answers, without connections (JSON, RFC 8259).
+/// The answer of `/look` to the page, without connections (JSON, RFC 8259): a process as it is, with what has changed in the span of `since`.
 #[must_use]
 pub fn look(since: &Snapshot) -> Vec<u8> {
     told(since, &[], 0).0.into()
 }
 
-/// What the page is told, and the second of the past that it becomes if there is a span.
+/// The answer to the page, and the second of the past that it becomes if there is a span.
 fn told(shown: &Snapshot, rows: &[(usize, ConnectionRow)], unix_milliseconds: u64) -> (Bytes, Option<Sample>) {
     let figures = ProcessFigures::of(shown);
     let sample = shown.span_nanoseconds.map(|_| sample(shown, &figures, unix_milliseconds));

@@ -1,4 +1,4 @@
-//! What control computes for a change, before any lane is told. `cargo bench -p corelane-rules --bench changes`.
+//! The work of control for a change, before any lane is told. `cargo bench -p corelane-rules --bench changes`.
 #![allow(clippy::unwrap_used)] // no part of the product
 
 #[allow(dead_code)] // shared with tests

@@ -28,7 +28,7 @@ impl Count {
     }
 }
 
-/// What so many of 100 values of a histogram do not exceed, in the histogram's unit ([`Histogram::quantile`]); none where there were no values.
+/// Values that so many of 100 in a histogram do not exceed, in the histogram's unit ([`Histogram::quantile`]); none where there were no values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
     /// Half of them.
@@ -50,10 +50,10 @@ impl Quantiles {
     }
 }
 
-/// What is shown of a process, and of its lanes and services.
+/// The figures of a process, and of its lanes and services.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessFigures<'a> {
-    /// What its lanes ask the system through, in a word.
+    /// The driver of its lanes, in a word.
     pub driver: &'a str,
     /// How its flows find lanes, in words.
     pub steering: &'a str,
@@ -65,7 +65,7 @@ pub struct ProcessFigures<'a> {
     pub bytes_in: Count,
     /// Bytes that left.
     pub bytes_out: Count,
-    /// What arrived on another lane than its flow's.
+    /// Connections and datagrams that arrived on another lane than their flow's.
     pub strays: Count,
     /// Connections that are open.
     pub connections_open: u64,
@@ -89,12 +89,12 @@ pub struct ProcessFigures<'a> {
     pub services: Vec<ServiceFigures>,
 }
 
-/// What is shown of a lane.
+/// The figures of a lane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaneFigures {
     /// The CPU that it is on.
     pub cpu: Option<u32>,
-    /// What it does, in a word.
+    /// Its state, in a word.
     pub state: &'static str,
     /// The time since its last turn began; none before its first.
     pub last_turn_age_nanoseconds: Option<u64>,
@@ -117,13 +117,13 @@ pub struct LaneFigures {
     pub memory_used_bytes: u64,
     /// Requests of the services.
     pub requests: Count,
-    /// What arrived here and is another lane's.
+    /// Connections and datagrams that arrived here and are another lane's.
     pub strays: Count,
     /// Connections that are open.
     pub connections_open: u64,
 }
 
-/// What is shown of a service on all lanes.
+/// The figures of a service on all lanes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceFigures {
     /// Connections that are open.
@@ -138,7 +138,7 @@ pub struct ServiceFigures {
     pub bytes_in: Count,
     /// Bytes that left.
     pub bytes_out: Count,
-    /// What arrived on another lane than its flow's.
+    /// Connections and datagrams that arrived on another lane than their flow's.
     pub strays: Count,
     /// How often limits were hit at which clients are not served as they should be ([`is_wrong`]).
     pub limit_hits: Count,

@@ -5,7 +5,7 @@
 //! * of functions whose name stands in one file of the whole workspace (`.name(`, `::name(`), but for names that libraries have too ([`elsewhere`]);
 //! * of functions of a type, where the text says which type that is ([`Types`]), and they stand in one file of the crate.
 //!
-//! What is not seen: calls by a trait's or a parameter's type; by values whose type is inferred otherwise, as those in patterns and closures; of types whose name stands
+//! It does not see: calls by a trait's or a parameter's type; by values whose type is inferred otherwise, as those in patterns and closures; of types whose name stands
 //! twice in a crate; of names that a type has in several files; functions that are handed on without a call; what macros make. A name that a pattern binds anew
 //! counts as what it was before.
 
@@ -95,7 +95,7 @@ fn calls<'a>(source: &'a Source, homes: &BTreeMap<&'a str, (&'a str, bool)>) -> 
     };
     let home = |index: usize| {
         let (home, are_methods) = homes.get(source.word(index))?;
-        // What has no receiver is never called by one.
+        // A function without a receiver is never called by one.
         (*are_methods || source.word(index - 1) == "::").then(|| (*home, source.line(index)))
     };
     (0..source.tokens()).filter(called).filter_map(home).filter(|(_, line)| !source.beside_product(*line))

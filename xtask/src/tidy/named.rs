@@ -1,6 +1,6 @@
 //! A design names what is there: files, folders, and what stands in them.
 //!
-//! What is looked for of the names in backticks: those in a table's column that is headed `file`, `files` or `module`, among the files and folders of the crate, but for those with `*`; those that end
+//! It looks for these names in backticks: those in a table's column that is headed `file`, `files` or `module`, among the files and folders of the crate, but for those with `*`; those that end
 //! in `.rs` or begin with a folder of the project, among its files; and each word of a path with `::`, among the words of its Rust. A single word elsewhere may
 //! be anything.
 
@@ -86,7 +86,7 @@ fn is_path(name: &str) -> bool {
     !name.contains(' ') && name.match_indices("::").any(joins)
 }
 
-/// What stands in backticks.
+/// The names in backticks.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

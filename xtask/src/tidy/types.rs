@@ -1,4 +1,4 @@
-//! What the files of one crate say of its types: where the functions of each stand, and of what type the receiver of a call is.
+//! The types of one crate, as its files tell: where the functions of each stand, and of what type the receiver of a call is.
 //!
 //! A type is known by its name as it is written: of `self`, of parameters, of fields, of what functions return, and of what `let` binds to one of those or takes apart
 //! (`let Type { field, .. } =`). References and boxes count as what they lead to.

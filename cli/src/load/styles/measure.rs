@@ -18,7 +18,7 @@ pub fn checked(entry: &WorkloadEntry, plan: Plan) -> Result<Plan> {
     settled.and_then(|plan| (entry.check)(&plan).map(|()| plan)).map_err(|error| anyhow!("{error}"))
 }
 
-/// What threads (`-j`) ask of which each asks for so many (`-c`): all together.
+/// The plan of all threads (`-j`) together, each of which asks for so many connections (`-c`).
 pub fn of_threads(each: u64, threads: u64) -> Result<u64> {
     if threads > LANES_MAX as u64 {
         bail!("-j: {threads} threads are too many: take at most {LANES_MAX}");

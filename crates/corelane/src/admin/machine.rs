@@ -1,4 +1,4 @@
-//! Facts that only the operating system has, for programs that measure themselves, others, or the machine. What processes and threads use, this program's own too, and lists of connections need the feature `machine`.
+//! Facts that only the operating system has, for programs that measure themselves, others, or the machine. The use of CPU and memory by processes and threads, this program's own too, needs the feature `machine`, and so do lists of connections.
 
 #[cfg(feature = "machine")]
 pub use corelane_machine::connections::{Connection, connections, shares_network};

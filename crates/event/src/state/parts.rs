@@ -117,7 +117,7 @@ impl State {
         })
     }
 
-    /// What is registered under an ident and a filter, whatever file the ident means by now.
+    /// The key under which an ident and a filter are registered, whatever file the ident means by now.
     pub(super) fn known(&self, ident: u64, filter: Filter) -> Option<Key> {
         if !filter.of_descriptor() {
             return self.keys.get(&(filter.number(), ident)).copied();
