@@ -191,8 +191,8 @@ impl Upstreams {
             counts: Default::default(),
             times: Default::default(),
         };
-        match self.slots.iter_mut().find(|slot| slot.one.is_none()) {
-            Some(slot) => slot.one = Some(one),
+        match self.slots.iter().position(|slot| slot.one.is_none()) {
+            Some(slot) => self.slots[slot].one = Some(one),
             None if self.slots.len() < UPSTREAMS_MAX => self.slots.push(Slot { generation: NonZeroU16::MIN, one: Some(one) }),
             None => {}
         }

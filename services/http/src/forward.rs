@@ -1,23 +1,24 @@
 //! Requests that other servers answer: each is sent on, and its answer sent back, both as they come.
 //!
 //! ```text
-//! client --Forwarded (an exchange)--> Hub: a way --> Upstream (an outgoing connection) --> server
-//!                                                         pieces of the answer wait in the way; each wakes the other by Cx::resume
+//! client --Forwarded (an exchange)--> Hub: a way --> Link (an outgoing connection) --> upstream
+//!                                                    pieces of the answer wait in the way; each wakes the other by Cx::resume
 //! ```
 
+mod check;
 mod exchange;
 mod fault;
 mod head;
 mod hub;
-mod places;
-mod upstream;
+mod link;
 mod way;
 
 use crate::application::{Application, First, Handled};
-use crate::outgoing::Dial;
-use crate::{Http, Reply, Request};
-use corelane::service::{Address, Refused};
+use crate::outgoing::Within;
+use crate::{Reply, Request};
+use corelane::service::{Outcome, Refused};
 use corelane::{Cx, Silent};
+use corelane_upstreams::entry::Behind;
 use corelane_wire::http1::{Method, Status};
 use exchange::Forwarded;
 use fault::{Fault, explain};
@@ -30,16 +31,17 @@ use std::time::Duration;
 /// ```no_run
 /// use corelane::Lanes;
 /// use corelane_http::{Forward, Http};
+/// use corelane_upstreams::{Settings, address_key, entry::Behind};
 /// use std::time::Duration;
 ///
-/// let to = ["127.0.0.1:3000".parse()?];
-/// let forward = move |_lane| Http::new(Forward::new(&to).timeout(Duration::from_secs(20)));
+/// let behind = Behind { targets: "127.0.0.1:3000,127.0.0.1:3001".parse()?, settings: Settings::new(), key: address_key };
+/// let forward = move |lane| Http::new(Forward::new(&behind, lane).timeout(Duration::from_secs(20)));
 /// Lanes::per_core().serve("tcp://[::]:8080", forward)?.run()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A head is written anew from what was parsed. Fields of one connection end here, and those by which a client says where it comes from: Forwarded, X-Forwarded-For, -Host and -Proto say what this
-/// server knows. Connections to the servers are kept, and used again after an answer of which nothing is unclear.
+/// A head is written anew from what was parsed. Fields of one connection end here, and so do those by which a client says where it comes from: Forwarded, X-Forwarded-For, -Host and -Proto say
+/// what this server knows. Connections to upstreams are kept, and used again after an answer of which nothing is unclear.
 pub struct Forward {
     hub: HubRef,
 }
@@ -50,32 +52,20 @@ impl Forward {
     /// Idle connections that are kept to each upstream on each lane: 32.
     pub const KEPT: usize = 32;
 
-    /// Sends requests on to these servers in turn, of which there is one at least. One that refuses a connection is left out for a while.
-    ///
-    /// # Panics
-    /// If there is none.
-    pub fn new(to: &[Address]) -> Self {
-        assert!(!to.is_empty(), "requests are sent on to one server at least");
-        Self { hub: Hub::new(to, Http::<Self>::dial) }
+    /// Sends requests on to these servers, on lane number `lane`.
+    pub fn new(behind: &Behind, lane: usize) -> Self {
+        Self { hub: Hub::new(behind, lane, Within::of::<Self>()) }
     }
 
-    /// How long a server that owes an answer, or the rest of one, may be silent. Then the client is told 504 (Gateway Timeout), or its answer is broken off.
+    /// How long an upstream that owes an answer, or the rest of one, may be silent. Then the client is told 504 (Gateway Timeout), or its answer is broken off. `answer_limit` is to be longer.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.hub.borrow_mut().timeout = timeout;
         self
     }
 
-    /// How many idle connections are kept to each server on each lane; with 0 each request has its own.
+    /// How many idle connections are kept to each upstream on each lane; with 0 each request has its own.
     pub fn kept(self, connections: usize) -> Self {
         self.hub.borrow_mut().kept_max = connections;
-        self
-    }
-
-    /// Has it stand within another application, which opens its connections, with tokens from this one on.
-    pub(crate) fn within(self, dial: Dial<Silent>, tokens: u64) -> Self {
-        let mut hub = self.hub.borrow_mut();
-        (hub.dial, hub.alarm) = (dial, tokens);
-        drop(hub);
         self
     }
 }
@@ -88,20 +78,29 @@ impl Application for Forward {
         if request.method() == Method::Trace {
             return reply.answer(Status::METHOD_NOT_ALLOWED).field("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH").explained();
         }
-        let peer = cx.peer(cx.id());
-        let asker = Asker {
-            address: peer.and_then(|peer| peer.address.ip()).map(|ip| ip.to_canonical()),
-            is_secured: peer.is_some_and(|peer| peer.learned.is_some()),
-        };
-        match hub::begin(&self.hub, cx, request.head, asker) {
+        let Some(peer) = cx.peer(cx.id()) else { return Err(Refused::Memory) };
+        let (address, is_secured) = (peer.address.clone(), peer.learned.is_some());
+        let asker = Asker { address: address.ip().map(|ip| ip.to_canonical()), is_secured };
+        match hub::begin(&self.hub, cx, request.head, (&address, asker)) {
             Ok(way) => Ok((Forwarded::new(self.hub.clone(), way), First::Relay).into()),
             Err(Fault::Memory) => Err(Refused::Memory),
             Err(fault) => explain(cx, fault, reply),
         }
     }
 
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        hub::tend(&self.hub, cx);
+    }
+
     fn alarm(&mut self, cx: &mut Cx<'_>, token: u64) {
-        self.hub.borrow_mut().alarm(cx, token);
+        match token {
+            hub::TENDING => hub::tend(&self.hub, cx),
+            _ => self.hub.borrow_mut().look_for_silent(cx),
+        }
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
+        hub::resolved(&self.hub, cx, outcome);
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_>) {

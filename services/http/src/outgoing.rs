@@ -3,10 +3,10 @@
 //! They are connections of the same service, so that whoever brings a request and whoever is asked for its answer are told of each other by [`Cx::resume`] and [`Cx::connection`].
 
 use crate::application::Application;
-use crate::service::Http;
-use crate::session::{Active, Session};
+use crate::session::Session;
 use corelane::service::{Address, ConnectionId, Ending, Input, Output, ServiceError};
-use corelane::{Cx, Next, Talk};
+use corelane::{Cx, Next, Silent, Talk};
+use corelane_upstreams::{Tending, Upstream, Upstreams, tend};
 
 /// A connection that was opened, and what is kept for it.
 pub(crate) trait Outgoing<T: Talk>: 'static {
@@ -23,19 +23,22 @@ pub(crate) trait Outgoing<T: Talk>: 'static {
     fn closed(&mut self, cx: &mut Cx<'_, T>, ending: Ending);
 }
 
-/// How an application opens one, whatever stands around that ([`Hosts`](crate::Hosts)).
-pub(crate) type Dial<T> = fn(&mut Cx<'_, T>, Address, Box<dyn Outgoing<T>>) -> Result<ConnectionId, ServiceError>;
+/// How an application opens connections, and has its upstreams tended, whatever it stands within ([`Hosts`](crate::Hosts)): the sessions of a service are of one type, and it does not know which.
+#[derive(Clone, Copy)]
+pub(crate) struct Within {
+    /// Opens a connection of this service. Fails at the bound of connections.
+    pub dial: fn(&mut Cx<'_>, Address, Box<dyn Outgoing<Silent>>) -> Result<ConnectionId, ServiceError>,
+    pub tend: fn(&mut Cx<'_>, &mut Upstreams, Tending, MakeCheck<'_>),
+}
 
-impl<A: Application> Http<A> {
-    /// Opens a connection of this service.
-    ///
-    /// # Errors
-    /// At the bound of connections.
-    pub(crate) fn dial(
-        cx: &mut Cx<'_, A::Talk>,
-        to: Address,
-        outgoing: Box<dyn Outgoing<A::Talk>>,
-    ) -> Result<ConnectionId, ServiceError> {
-        cx.connect(to, Session::<A> { active: Some(Box::new(Active::Outgoing(outgoing))), is_last: false })
+/// Makes the connection that checks an upstream.
+pub(crate) type MakeCheck<'a> = &'a mut dyn FnMut(Upstream) -> Box<dyn Outgoing<Silent>>;
+
+impl Within {
+    pub fn of<A: Application<Talk = Silent>>() -> Self {
+        Self {
+            dial: |cx, to, outgoing| cx.connect(to, Session::<A>::opened(outgoing)),
+            tend: |cx, upstreams, tending, make| tend(cx, upstreams, tending, |upstream| Session::<A>::opened(make(upstream))),
+        }
     }
 }

@@ -200,6 +200,11 @@ impl<A: Application> Session<A> {
         Self { active: None, is_last: false }
     }
 
+    /// One that the application opens.
+    pub(crate) fn opened(outgoing: Box<dyn Outgoing<A::Talk>>) -> Self {
+        Self { active: Some(Box::new(Active::Outgoing(outgoing))), is_last: false }
+    }
+
     /// The exchange that goes on, if one does.
     #[inline]
     pub(crate) fn running(&mut self) -> Option<&mut Running<A>> {

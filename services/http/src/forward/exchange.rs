@@ -2,7 +2,7 @@
 
 use super::fault::{count, explain};
 use super::hub::{Hub, HubRef, again};
-use super::upstream::Stage;
+use super::link::Stage;
 use crate::application::{Application, Exchange, Flow, Goes, Produced};
 use crate::{Answered, Parts, Reply};
 use corelane::service::{Chain, Refused, Shared};
@@ -67,10 +67,13 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
                 return Flow::Wait;
             }
         }
+        let bytes = piece.len();
         output.push(piece);
         if is_chunked {
             output.push(CHUNK_END);
         }
+        let upstream = hub.up(number).upstream;
+        hub.upstreams.note_bytes(upstream, bytes, 0);
         Flow::More
     }
 
@@ -151,7 +154,7 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
 }
 
 impl Forwarded {
-    /// Nothing more is to come: what is still under way to the server is broken off.
+    /// Nothing more is to come: what is still under way to the upstream is broken off.
     fn release(&mut self, hub: &mut Hub, cx: &mut Cx<'_>) {
         if let Some(way) = self.way.take() {
             hub.release(cx, way);
@@ -163,8 +166,8 @@ impl Forwarded {
         // reason: asked by the caller.
         let number = self.way.expect("an exchange that goes on is on its way");
         let way = hub.way(number);
-        // reason: its server has just said so, and has not failed.
-        let up = way.up.expect("a server that changes the protocol is there");
+        // reason: its upstream has just said so, and has not failed.
+        let up = way.up.expect("an upstream that changes the protocol is there");
         let (client, lines) = (way.client, std::mem::take(&mut way.lines));
         let to = hub.up(up).id.filter(|id| cx.connection(*id).is_some());
         // It ends just now, and is told so.

@@ -4,6 +4,7 @@ use crate::counters::HttpCounter;
 use crate::{Answered, Reply};
 use corelane::service::Refused;
 use corelane::{Cx, Silent};
+use corelane_upstreams::Failure;
 use corelane_wire::http1::Status;
 
 /// Why there is no answer, or no whole one.
@@ -48,6 +49,17 @@ impl Fault {
             Self::Silent => "the server behind this one does not answer in time",
             Self::Full => "this server has as many connections as it may have",
             Self::Memory => "this server has no memory for the request",
+        }
+    }
+
+    /// What it says of the upstream; nothing where that is not at fault.
+    pub fn failure(self) -> Option<Failure> {
+        match self {
+            Self::Nobody | Self::Stale | Self::Full | Self::Memory => None,
+            Self::Unreachable => Some(Failure::Connect),
+            Self::Unheard | Self::Silent => Some(Failure::Timeout),
+            Self::Lost => Some(Failure::Reset),
+            Self::Malformed => Some(Failure::Answer),
         }
     }
 

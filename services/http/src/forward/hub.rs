@@ -1,39 +1,44 @@
-//! What a lane keeps of all requests that are on their way: the ways, the connections to servers, and those of them that are idle.
+//! What a lane keeps of all requests that are on their way: the ways, the links to upstreams, and those of them that are idle.
 
+use super::Forward;
+use super::check::Check;
 use super::fault::Fault;
 use super::head::{Asker, write_request};
-use super::places::Places;
-use super::upstream::{Stage, Up, Upstream};
+use super::link::{Link, Stage, Up};
 use super::way::{Facts, Way};
-use super::Forward;
 use crate::counters::HttpCounter;
-use crate::outgoing::Dial;
-use corelane::service::{Address, ConnectionId, Instant};
-use corelane::{Cx, Silent};
+use crate::outgoing::Within;
+use corelane::admin::reports::Level;
+use corelane::service::{Address, Instant, Outcome};
+use corelane::Cx;
+use corelane_upstreams::entry::Behind;
+use corelane_upstreams::{Tending, Upstream, Upstreams, found};
 use corelane_wire::http1::Request as Head;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How many other servers are tried where one cannot be connected to.
-const TRIES_MAX: usize = 2;
+/// The token of the alarm for upstreams that are silent.
+const SILENT: u64 = 0;
+/// That of the alarm for names and checks, and of calls on helper threads.
+pub(super) const TENDING: u64 = 1;
 
 pub(super) type HubRef = Rc<RefCell<Hub>>;
 
 /// The part of a lane.
 pub(super) struct Hub {
-    pub places: Places,
+    pub upstreams: Upstreams,
+    key: fn(&Address) -> u64,
     pub timeout: Duration,
     pub kept_max: usize,
-    pub dial: Dial<Silent>,
-    /// The token of its alarm.
-    pub alarm: u64,
+    within: Within,
     is_alarmed: bool,
     is_draining: bool,
     ways: Numbered<Way>,
     ups: Numbered<Up>,
-    /// Connections without a request, by server, the one that was used last at the end.
-    idle: Vec<Vec<usize>>,
+    /// Links without a request, the one that was used last at the end.
+    idle: BTreeMap<Upstream, Vec<usize>>,
 }
 
 /// Things by numbers that are given out again.
@@ -47,16 +52,18 @@ impl<T> Numbered<T> {
         Self { list: Vec::new(), free: Vec::new() }
     }
 
-    /// The number for a new one, whose place `make` makes, or `renew` makes of an old one.
-    fn add<V>(&mut self, value: V, make: impl FnOnce(V) -> T, renew: impl FnOnce(&mut T, V)) -> usize {
+    /// The number of a new one, which `make` makes; of an old one that has ended, where there is one.
+    fn add(&mut self, make: impl FnOnce(Option<&mut T>) -> Option<T>) -> usize {
         let Some(number) = self.free.pop() else {
-            self.list.push((true, make(value)));
+            // reason: without an old one a new one is made.
+            self.list.push((true, make(None).expect("something new is made of nothing")));
             return self.list.len() - 1;
         };
         let (is_used, old) = &mut self.list[number];
-        assert!(!*is_used, "what is free is not used");
-        *is_used = true;
-        renew(old, value);
+        assert!(!std::mem::replace(is_used, true), "what is free is not used");
+        if let Some(new) = make(Some(old)) {
+            *old = new;
+        }
         number
     }
 
@@ -78,11 +85,19 @@ impl<T> Numbered<T> {
 }
 
 impl Hub {
-    pub fn new(to: &[Address], dial: Dial<Silent>) -> HubRef {
-        let (places, idle) = (Places::new(to), to.iter().map(|_| Vec::new()).collect());
-        let (ways, ups) = (Numbered::new(), Numbered::new());
-        let (timeout, kept_max) = (Forward::TIMEOUT, Forward::KEPT);
-        let hub = Self { places, timeout, kept_max, dial, alarm: 0, is_alarmed: false, is_draining: false, ways, ups, idle };
+    pub fn new(behind: &Behind, lane: usize, within: Within) -> HubRef {
+        let hub = Self {
+            upstreams: Upstreams::new(&behind.targets, behind.settings, lane),
+            key: behind.key,
+            timeout: Forward::TIMEOUT,
+            kept_max: Forward::KEPT,
+            within,
+            is_alarmed: false,
+            is_draining: false,
+            ways: Numbered::new(),
+            ups: Numbered::new(),
+            idle: BTreeMap::new(),
+        };
         Rc::new(RefCell::new(hub))
     }
 
@@ -94,83 +109,109 @@ impl Hub {
         self.ups.get(up)
     }
 
-    /// A connection and the request that it carries.
+    /// A link and the request that it carries.
     pub fn both(&mut self, up: usize) -> Option<(&mut Up, &mut Way)> {
         let up = self.ups.get(up);
         up.way.map(|way| (up, self.ways.get(way)))
     }
 
-    /// A connection has ended.
-    pub fn remove_up(&mut self, up: usize) {
-        self.leave_idle(up);
-        self.ups.remove(up);
+    /// A link is open, for the request that it carries.
+    pub fn connected(&mut self, up: usize) {
+        let up = self.ups.get(up);
+        up.is_connected = true;
+        self.upstreams.connected(up.upstream);
     }
 
-    /// It is not to be used any more.
+    /// A link has ended.
+    pub fn remove_up(&mut self, number: usize) {
+        self.leave_idle(number);
+        let up = self.ups.get(number);
+        if up.is_connected {
+            self.upstreams.disconnected(up.upstream);
+        }
+        self.ups.remove(number);
+    }
+
+    /// It is not to be used again.
     pub fn leave_idle(&mut self, up: usize) {
-        let place = self.ups.get(up).place;
-        self.idle[place].retain(|idle| *idle != up);
+        let upstream = self.ups.get(up).upstream;
+        self.idle.get_mut(&upstream).into_iter().for_each(|idle| idle.retain(|idle| *idle != up));
     }
 
-    /// Keeps a connection for another request; false if it is to be closed.
+    /// Keeps a link for another request; false if it is to be closed.
     pub fn keep(&mut self, up: usize) -> bool {
-        let place = self.ups.get(up).place;
-        let has_room = !self.is_draining && self.idle[place].len() < self.kept_max;
+        let upstream = self.ups.get(up).upstream;
+        if self.is_draining || !self.upstreams.serves(upstream) {
+            return false;
+        }
+        let idle = self.idle.entry(upstream).or_default();
+        let has_room = idle.len() < self.kept_max;
         if has_room {
-            self.idle[place].push(up);
+            idle.push(up);
         }
         has_room
     }
 
-    /// A request and its connection have to do with each other no more.
+    /// A request and its link have to do with each other no more.
     pub fn part(&mut self, up: usize) {
         if let Some(way) = self.ups.get(up).way.take() {
             self.ways.get(way).up = None;
         }
     }
 
-    /// Something is wrong with the connection of a request, which its exchange is told.
+    /// Something is wrong with the link of a request, which its exchange is told.
     pub fn fail(&mut self, cx: &mut Cx<'_>, up: usize, fault: Fault) {
         let Some((up, way)) = self.both(up) else { return };
         up.stage = Stage::Over;
         (way.fault, way.up, up.way) = (Some(fault), None, None);
         cx.resume(way.client);
+        let (upstream, failure) = (up.upstream, fault.failure());
+        let Some(failure) = failure else { return };
+        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure) else { return };
+        let name = self.upstreams.name(upstream).unwrap_or_default();
+        let words = format_args!(
+            "upstream {name} is left out for {:?}: {} failures in a row, the last one {failure:?}",
+            ejected.lasts, ejected.failures
+        );
+        cx.report_kind("ejected", Level::Warn, words);
     }
 
     /// The exchange of a request has ended, or its client is gone: what is under way for it is broken off.
-    pub fn release(&mut self, cx: &mut Cx<'_>, way: usize) {
-        if let Some(up) = self.ways.get(way).up.take() {
-            let up = self.ups.get(up);
-            (up.way, up.stage) = (None, Stage::Over);
-            up.id.into_iter().for_each(|id| cx.abort(id));
-        }
-        let ended = self.ways.get(way);
+    pub fn release(&mut self, cx: &mut Cx<'_>, number: usize) {
+        let way = self.ways.get(number);
         // Memory of the lane waits for nobody.
-        ended.pieces.clear();
-        self.ways.remove(way);
+        way.pieces.clear();
+        let (up, upstream) = (way.up.take(), way.upstream);
+        if let Some(up) = up {
+            self.abort(cx, up);
+        }
+        self.upstreams.end(upstream);
+        self.ways.remove(number);
     }
 
-    /// Looks for servers that are silent for too long, and has itself called again when the next might be.
-    pub fn alarm(&mut self, cx: &mut Cx<'_>, token: u64) {
-        if token != self.alarm {
-            return;
-        }
+    /// Breaks a link off, which carries nothing from now on.
+    fn abort(&mut self, cx: &mut Cx<'_>, up: usize) {
+        let up = self.ups.get(up);
+        (up.way, up.stage) = (None, Stage::Over);
+        up.id.into_iter().for_each(|id| cx.abort(id));
+    }
+
+    /// Looks for upstreams that are silent for too long, and has itself called again when the next might be.
+    pub fn look_for_silent(&mut self, cx: &mut Cx<'_>) {
         self.is_alarmed = false;
         let (now, timeout) = (cx.now(), self.timeout);
-        let mut next: Option<Instant> = None;
-        let mut overdue = Vec::new();
+        let soon = now + timeout / 8;
+        let (mut next, mut overdue): (Option<Instant>, _) = (None, Vec::new());
         for way in self.ways.used() {
-            let due = way.active_at + timeout;
-            match way.up {
-                Some(up) if way.awaits_server() && due <= now => overdue.push(up),
-                // Another one is to be waited for, and then this one again.
-                _ => next = Some(next.map_or(due.max(now + timeout / 8), |next| next.min(due.max(now + timeout / 8)))),
+            match (way.up, way.active_at + timeout) {
+                (Some(up), due) if way.awaits_upstream() && due <= now => overdue.push(up),
+                // Somebody else is waited for, and then perhaps the upstream again.
+                (_, due) => next = Some(next.map_or(due.max(soon), |next| next.min(due.max(soon)))),
             }
         }
         for up in overdue {
-            let id = self.ups.get(up).id;
             self.fail(cx, up, Fault::Silent);
-            id.into_iter().for_each(|id| cx.abort(id));
+            self.abort(cx, up);
         }
         if let Some(next) = next {
             self.alarm_at(cx, next);
@@ -178,68 +219,79 @@ impl Hub {
     }
 
     fn alarm_at(&mut self, cx: &mut Cx<'_>, at: Instant) {
-        self.is_alarmed = cx.start_alarm(at, self.alarm).is_ok();
+        self.is_alarmed = cx.start_alarm(at, SILENT).is_ok();
     }
 
-    /// Nobody new comes: idle connections are closed.
+    /// Nobody new comes: idle links are closed.
     pub fn drain(&mut self, cx: &mut Cx<'_>) {
         self.is_draining = true;
-        let idle: Vec<usize> = self.idle.iter_mut().flat_map(|idle| idle.drain(..)).collect();
-        for up in idle {
+        cx.stop_alarm(TENDING);
+        for up in std::mem::take(&mut self.idle).into_values().flatten() {
             let up = self.ups.get(up);
             up.stage = Stage::Over;
             up.id.into_iter().for_each(|id| cx.close(id));
         }
     }
 
-    fn add_way(&mut self, cx: &mut Cx<'_>, client: ConnectionId, facts: Facts) -> usize {
-        let now = cx.now();
+    /// A way for a request, which an upstream is chosen for.
+    fn add_way(&mut self, cx: &mut Cx<'_>, facts: Facts, from: &Address) -> Result<usize, Fault> {
+        let (now, client, key) = (cx.now(), cx.id(), (self.key)(from));
+        let upstream = self.upstreams.begin(now, key, &Default::default()).ok_or(Fault::Nobody)?;
         if !self.is_alarmed {
             let at = now + self.timeout;
             self.alarm_at(cx, at);
         }
-        let value = (client, facts, now);
-        self.ways.add(value, |(client, facts, now)| Way::new(client, facts, now), |way, (client, facts, now)| way.renew(client, facts, now))
+        let mut new = Way::new((client, facts), (upstream, key), now);
+        new.tried.add(upstream);
+        Ok(self.ways.add(|old| match old {
+            Some(old) => {
+                old.renew(new);
+                None
+            }
+            None => Some(new),
+        }))
     }
 }
 
-/// Begins a request: its head is sent, or will be once a connection is open.
+/// Begins a request of the client at `from`: its head is sent, or will be once a link is open.
 ///
 /// # Errors
 /// Why it cannot be; nothing is kept of it then.
-pub(super) fn begin(hub: &HubRef, cx: &mut Cx<'_>, head: &Head<'_>, asker: Asker) -> Result<usize, Fault> {
-    let mut this = hub.borrow_mut();
-    let place = this.places.choose(cx.now()).ok_or(Fault::Nobody)?;
-    let client = cx.id();
-    let number = this.add_way(cx, client, Facts::of(head));
-    let Hub { ways, places, .. } = &mut *this;
+pub(super) fn begin(shared: &HubRef, cx: &mut Cx<'_>, head: &Head<'_>, (from, asker): (&Address, Asker)) -> Result<usize, Fault> {
+    let mut hub = shared.borrow_mut();
+    let number = hub.add_way(cx, Facts::of(head), from)?;
+    let Hub { ways, upstreams, .. } = &mut *hub;
     let way = ways.get(number);
-    (way.place, way.tries_left) = (place, TRIES_MAX.min(places.len() - 1));
-    write_request(&mut way.head, head, asker, places.name(place));
-    start(hub, &mut this, cx, number, true).map(|()| number).inspect_err(|_| this.ways.remove(number))
+    let name = upstreams.name(way.upstream).filter(|name| !name.starts_with("unix:")).unwrap_or("localhost");
+    write_request(&mut way.head, head, asker, name);
+    start(shared, &mut hub, cx, number, true).map(|()| number).inspect_err(|_| hub.release(cx, number))
 }
 
-/// Sends a request, on a connection that is there if `may_reuse`.
+/// Sends a request, over a link that is there if `may_reuse`.
 fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reuse: bool) -> Result<(), Fault> {
     let way = hub.ways.get(number);
-    let place = way.place;
-    while let Some(up_number) = hub.idle[place].pop_if(|_| may_reuse) {
-        let up = hub.ups.get(up_number);
-        // One that closes is told so itself.
-        let Some(output) = up.id.and_then(|id| cx.connection(id)) else { continue };
-        if output.write(&way.head).is_err() {
-            hub.idle[place].push(up_number);
-            return Err(Fault::Memory);
+    let upstream = way.upstream;
+    if let Some(idle) = hub.idle.get_mut(&upstream).filter(|_| may_reuse) {
+        while let Some(up_number) = idle.pop() {
+            let up = hub.ups.get(up_number);
+            // One that closes is told so itself.
+            let Some(output) = up.id.and_then(|id| cx.connection(id)) else { continue };
+            if output.write(&way.head).is_err() {
+                idle.push(up_number);
+                return Err(Fault::Memory);
+            }
+            output.note_active();
+            up.begin(number, true);
+            way.up = Some(up_number);
+            hub.upstreams.note_bytes(upstream, way.head.len(), 0);
+            cx.count(HttpCounter::ForwardsReused, 1);
+            return Ok(());
         }
-        output.note_active();
-        up.begin(number, true);
-        way.up = Some(up_number);
-        cx.count(HttpCounter::ForwardsReused, 1);
-        return Ok(());
     }
-    let up = hub.ups.add((place, number), |(place, way)| Up::opening(place, way), |up, (place, way)| *up = Up::opening(place, way));
-    let upstream = Box::new(Upstream::new(shared.clone(), up));
-    match (hub.dial)(cx, hub.places.address(place), upstream) {
+    // reason: it is in use.
+    let address = hub.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
+    let up = hub.ups.add(|_| Some(Up::opening(upstream, number)));
+    match (hub.within.dial)(cx, address, Box::new(Link::new(shared.clone(), up))) {
         Ok(id) => {
             hub.ups.get(up).id = Some(id);
             hub.ways.get(number).up = Some(up);
@@ -258,21 +310,59 @@ fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reu
 /// The fault, where it is final.
 pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, fault: Fault) -> Result<(), Fault> {
     let now = cx.now();
-    let Hub { ways, places, .. } = &mut *hub;
+    let Hub { ways, upstreams, .. } = &mut *hub;
     let way = ways.get(number);
     assert!(way.up.is_none(), "what has failed carries nothing");
     let reuses = match fault {
-        Fault::Unreachable | Fault::Unheard => {
-            places.note_unreachable(way.place, now);
-            way.tries_left = way.tries_left.checked_sub(1).ok_or(fault)?;
-            way.place = places.choose(now).ok_or(fault)?;
+        Fault::Unreachable | Fault::Unheard if !way.tried.is_full() => {
+            let other = upstreams.begin(now, way.key, &way.tried).ok_or(fault)?;
+            upstreams.retried(way.upstream);
+            upstreams.end(way.upstream);
+            way.tried.add(other);
+            way.upstream = other;
             true
         }
-        // A server may close what is idle just as it is used (RFC 9112 section 9.3.1).
+        // An upstream may close what is idle just as it is used (RFC 9112 section 9.3.1).
         Fault::Stale if way.facts.is_idempotent && !way.content_began && std::mem::take(&mut way.may_repeat) => false,
         _ => return Err(fault),
     };
-    way.active_at = now;
+    (way.active_at, way.began_at) = (now, now);
     cx.count(HttpCounter::ForwardsRetried, 1);
     start(shared, hub, cx, number, reuses)
+}
+
+/// Does what the upstreams want done: names are resolved, checks begun.
+pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
+    let mut hub = shared.borrow_mut();
+    if hub.is_draining {
+        return;
+    }
+    let now = cx.now();
+    let Hub { upstreams, within, .. } = &mut *hub;
+    upstreams.start(now);
+    let tending = Tending::new(TENDING, TENDING);
+    (within.tend)(cx, upstreams, tending, &mut |upstream| Box::new(Check::new(shared.clone(), upstream)));
+}
+
+/// A helper thread has asked for a name.
+pub(super) fn resolved(shared: &HubRef, cx: &mut Cx<'_>, outcome: Outcome) {
+    let found = found(outcome);
+    if let Err(why) = &found {
+        cx.report_kind("resolve", Level::Warn, format_args!("a name of an upstream is not resolved: {why}"));
+    }
+    shared.borrow_mut().upstreams.resolved(cx.now(), found);
+    tend(shared, cx);
+}
+
+/// A check of an upstream has ended.
+pub(super) fn checked(shared: &HubRef, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
+    let mut hub = shared.borrow_mut();
+    let name = hub.upstreams.name(upstream).unwrap_or_default().to_owned();
+    match hub.upstreams.checked(upstream, cx.now(), is_well) {
+        Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
+        Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: it takes no connection")),
+        None => {}
+    }
+    drop(hub);
+    tend(shared, cx);
 }

@@ -1,8 +1,9 @@
-//! A request on its way to a server, and the answer on its way back: what both connections share.
+//! A request on its way to an upstream, and the answer on its way back: what both connections share.
 
 use super::fault::Fault;
 use super::head::wants_upgrade;
 use corelane::service::{ConnectionId, Instant, Shared};
+use corelane_upstreams::{Tried, Upstream};
 use corelane_wire::http1::{Date, Framing, Method, Request as Head, Status};
 use std::collections::VecDeque;
 
@@ -58,8 +59,11 @@ impl Facts {
 pub(super) struct Way {
     pub client: ConnectionId,
     pub facts: Facts,
-    /// The number of its server.
-    pub place: usize,
+    /// The one that it is sent to, which it uses until its end.
+    pub upstream: Upstream,
+    /// Its key, for the choice of that.
+    pub key: u64,
+    pub tried: Tried,
     /// The number of its connection there, as long as that has to do with it.
     pub up: Option<usize>,
     /// The head that is sent: once more, if it comes to that.
@@ -67,13 +71,11 @@ pub(super) struct Way {
     /// Some of the content was handed on, or all of it.
     pub content_began: bool,
     pub content_ended: bool,
-    /// How often another server may be tried still.
-    pub tries_left: usize,
-    /// It may be sent once more to the same server.
+    /// It may be sent once more to the same upstream.
     pub may_repeat: bool,
-    /// The server has said 100 (Continue), and the client is to be told.
+    /// The upstream has said 100 (Continue), and the client is to be told.
     pub invites: bool,
-    /// The server changes the protocol.
+    /// The upstream changes the protocol.
     pub switches: bool,
     pub answer: Option<AnswerHead>,
     /// Field lines of the answer.
@@ -84,21 +86,24 @@ pub(super) struct Way {
     /// All of it has come.
     pub ended: bool,
     pub fault: Option<Fault>,
-    /// When the server was heard last, or told something.
+    /// When it was sent to its upstream.
+    pub began_at: Instant,
+    /// When that was heard last, or told something.
     pub active_at: Instant,
 }
 
 impl Way {
-    pub fn new(client: ConnectionId, facts: Facts, active_at: Instant) -> Self {
+    pub fn new((client, facts): (ConnectionId, Facts), (upstream, key): (Upstream, u64), now: Instant) -> Self {
         Self {
             client,
             facts,
-            place: 0,
+            upstream,
+            key,
+            tried: Tried::default(),
             up: None,
             head: Vec::new(),
             content_began: false,
             content_ended: !facts.has_content,
-            tries_left: 0,
             may_repeat: true,
             invites: false,
             switches: false,
@@ -108,12 +113,13 @@ impl Way {
             waiting_bytes: 0,
             ended: false,
             fault: None,
-            active_at,
+            began_at: now,
+            active_at: now,
         }
     }
 
-    /// Begins anew in the memory of one that has ended.
-    pub fn renew(&mut self, client: ConnectionId, facts: Facts, active_at: Instant) {
+    /// Becomes another one, in the memory of this.
+    pub fn renew(&mut self, new: Self) {
         let empty = |memory: &mut Vec<u8>| {
             let mut memory = std::mem::take(memory);
             memory.clear();
@@ -121,7 +127,7 @@ impl Way {
         };
         let (head, lines, mut pieces) = (empty(&mut self.head), empty(&mut self.lines), std::mem::take(&mut self.pieces));
         pieces.clear();
-        *self = Self { head, lines, pieces, ..Self::new(client, facts, active_at) };
+        *self = Self { head, lines, pieces, ..new };
     }
 
     /// Whether more of the answer may wait.
@@ -142,8 +148,8 @@ impl Way {
         Some(piece)
     }
 
-    /// Whether it is the server that everybody waits for.
-    pub fn awaits_server(&self) -> bool {
+    /// Whether it is the upstream that everybody waits for.
+    pub fn awaits_upstream(&self) -> bool {
         self.up.is_some() && self.content_ended && self.pieces.is_empty() && !self.ended
     }
 }
