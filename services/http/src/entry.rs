@@ -133,7 +133,10 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
             serve(lanes, asked, log.clone(), move |_| Fixed::new(bytes))
         }
         (true, true) => Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out")),
-        (false, false) => Err(asked.refuse(ROOT.name, "it is missing: write ?root=DIR to serve the files beneath a directory, or ?to=HOST:PORT to send requests on")),
+        (false, false) => Err(asked.refuse(
+            ROOT.name,
+            "it is missing: write ?root=DIR to serve the files beneath a directory, or ?to=HOST:PORT to send requests on",
+        )),
     }?;
     Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)))
 }
@@ -297,7 +300,12 @@ mod tests {
     #[test]
     fn what_is_served_is_said() {
         let of = |place: &str| Lanes::per_core().serve_entry(&ENTRY, place).map(drop).map_err(|error| error.to_string());
-        for right in ["to=127.0.0.1:1,a.test:2*3&upstream-timeout=2s&balance=least", "reply=0", "root=/", "root=/&index=a.html&listing&errors=/&cache-bytes=0"] {
+        for right in [
+            "to=127.0.0.1:1,a.test:2*3&upstream-timeout=2s&balance=least",
+            "reply=0",
+            "root=/",
+            "root=/&index=a.html&listing&errors=/&cache-bytes=0",
+        ] {
             assert_eq!(of(&format!("http://127.0.0.1:0?{right}")), Ok(()), "{right}");
         }
         for (wrong, said) in [

@@ -76,7 +76,10 @@ impl Application for Forward {
     fn request(&mut self, cx: &mut Cx<'_>, request: &Request<'_>, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
         // It would show a script what it may not see (RFC 9110 section 9.3.8).
         if request.method() == Method::Trace {
-            return reply.answer(Status::METHOD_NOT_ALLOWED).field("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH").explained();
+            return reply
+                .answer(Status::METHOD_NOT_ALLOWED)
+                .field("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH")
+                .explained();
         }
         let Some(peer) = cx.peer(cx.id()) else { return Err(Refused::Memory) };
         let (address, is_secured) = (peer.address.clone(), peer.learned.is_some());

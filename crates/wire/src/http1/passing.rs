@@ -51,14 +51,18 @@ mod tests {
 
     #[test]
     fn what_is_of_one_connection_ends_there() {
-        let all: String = OF_ONE_CONNECTION.iter().filter(|name| !name.contains("encoding")).map(|name| format!("{name}: 1\r\n")).collect();
+        let all: String =
+            OF_ONE_CONNECTION.iter().filter(|name| !name.contains("encoding")).map(|name| format!("{name}: 1\r\n")).collect();
         assert_eq!(passed(&format!("A: 1\r\n{all}Transfer_Encoding: chunked\r\nB: 2\r\n")), ["A", "B"]);
         assert_eq!(passed("Transfer-Encoding: chunked\r\nC: 1\r\n"), ["C"]);
     }
 
     #[test]
     fn what_connection_names_ends_there() {
-        assert_eq!(passed("A: 1\r\nConnection: close, a , x-b\r\nX-B: 1\r\nX_b: 2\r\nX-C: 3\r\nConnection: x-c\r\nD: 4\r\n"), ["D"]);
+        assert_eq!(
+            passed("A: 1\r\nConnection: close, a , x-b\r\nX-B: 1\r\nX_b: 2\r\nX-C: 3\r\nConnection: x-c\r\nD: 4\r\n"),
+            ["D"]
+        );
         assert_eq!(passed("Close: 1\r\nA: 1\r\n"), ["Close", "A"]);
     }
 }

@@ -142,15 +142,43 @@ mod tests {
     #[test]
     fn a_request_is_written_from_what_was_parsed() {
         let table = [
-            ("GET /a/../b?c=%20 HTTP/1.1\r\nhOST: a\r\nAccept:  text/x \r\n\r\n", "GET /a/../b?c=%20 HTTP/1.1\r\nHost: a\r\nAccept: text/x\r\n", ""),
+            (
+                "GET /a/../b?c=%20 HTTP/1.1\r\nhOST: a\r\nAccept:  text/x \r\n\r\n",
+                "GET /a/../b?c=%20 HTTP/1.1\r\nHost: a\r\nAccept: text/x\r\n",
+                "",
+            ),
             ("GET http://a HTTP/1.1\r\nHost: other\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n", ""),
             ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: a\r\n", ""),
-            ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length:  07\r\n\r\n", "PUT / HTTP/1.1\r\nHost: a\r\n", "Content-Length: 7\r\n"),
-            ("PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: Chunked\r\n\r\n", "PUT / HTTP/1.1\r\nHost: a\r\n", "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n"),
-            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: x, keep-alive\r\nX: 1\r\nKeep-Alive: 1\r\nTE: trailers\r\nTrailer: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n", ""),
-            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n", "Connection: Upgrade\r\nUpgrade: WebSocket\r\n"),
-            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade, http2-settings\r\nUpgrade: H2C\r\nHTTP2-Settings: A\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n", ""),
-            ("PUT / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\nContent-Length: 0\r\n\r\n", "PUT / HTTP/1.1\r\nHost: a\r\n", "Content-Length: 0\r\n"),
+            (
+                "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length:  07\r\n\r\n",
+                "PUT / HTTP/1.1\r\nHost: a\r\n",
+                "Content-Length: 7\r\n",
+            ),
+            (
+                "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: Chunked\r\n\r\n",
+                "PUT / HTTP/1.1\r\nHost: a\r\n",
+                "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nConnection: x, keep-alive\r\nX: 1\r\nKeep-Alive: 1\r\nTE: trailers\r\nTrailer: a\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: a\r\n",
+                "",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: a\r\n",
+                "Connection: Upgrade\r\nUpgrade: WebSocket\r\n",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade, http2-settings\r\nUpgrade: H2C\r\nHTTP2-Settings: A\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: a\r\n",
+                "",
+            ),
+            (
+                "PUT / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\nContent-Length: 0\r\n\r\n",
+                "PUT / HTTP/1.1\r\nHost: a\r\n",
+                "Content-Length: 0\r\n",
+            ),
         ];
         for (request, begin, end) in table {
             assert_eq!(written(request, "192.0.2.1", false), format!("{begin}{FROM}{end}\r\n"), "{request}");
@@ -160,7 +188,11 @@ mod tests {
     #[test]
     fn what_a_client_says_of_itself_goes_no_further() {
         let lines = "Forwarded: for=1\r\nX-Forwarded-For: 1\r\nX_Forwarded_For: 1\r\nx-forwarded-server: 1\r\nX-Real-IP: 1\r\nContent_Length: 9\r\nTransfer_Encoding: chunked\r\n";
-        let text = written(&format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}Connection: host, via, x-forwarded-for\r\n\r\n"), "192.0.2.1", false);
+        let text = written(
+            &format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}Connection: host, via, x-forwarded-for\r\n\r\n"),
+            "192.0.2.1",
+            false,
+        );
         assert_eq!(text, format!("GET / HTTP/1.1\r\nHost: a\r\n{FROM}\r\n"));
     }
 
@@ -170,7 +202,10 @@ mod tests {
         let from = "Via: 1.0 b\r\nVia: 1.0 corelane\r\nForwarded: for=\"[2001:db8::1]\";proto=https\r\nX-Forwarded-For: 2001:db8::1\r\nX-Forwarded-Proto: https\r\n";
         assert_eq!(text, format!("GET / HTTP/1.1\r\nHost: up.example:80\r\n{from}\r\n"));
         let text = written("GET / HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n", "", false);
-        assert!(text.contains("Host: [::1]:8080\r\n") && text.contains("Forwarded: for=unknown;proto=http;host=\"[::1]:8080\"\r\n"), "{text}");
+        assert!(
+            text.contains("Host: [::1]:8080\r\n") && text.contains("Forwarded: for=unknown;proto=http;host=\"[::1]:8080\"\r\n"),
+            "{text}"
+        );
         assert!(!text.contains("X-Forwarded-For"), "{text}");
     }
 }

@@ -82,7 +82,15 @@ impl Odd {
         let ok = "HTTP/1.1 200 OK\r\n";
         let whole = format!("{ok}Content-Length: {length}\r\n\r\n{}", if seen.method == "HEAD" { "" } else { &content });
         let (text, end) = match kind.as_str() {
-            "chunked" => (format!("{ok}Transfer-Encoding: chunked\r\n\r\n1;x\r\n{}\r\n{:x}\r\n{}\r\n0\r\nT: 1\r\n\r\n", &content[..1], length - 1, &content[1..]), None),
+            "chunked" => (
+                format!(
+                    "{ok}Transfer-Encoding: chunked\r\n\r\n1;x\r\n{}\r\n{:x}\r\n{}\r\n0\r\nT: 1\r\n\r\n",
+                    &content[..1],
+                    length - 1,
+                    &content[1..]
+                ),
+                None,
+            ),
             "close" => (format!("{ok}Server: x\r\n\r\n{content}"), Some(Act::Close)),
             "old" => (format!("HTTP/1.0 200 OK\r\nContent-Length: {length}\r\n\r\n{content}"), Some(Act::Close)),
             "short" => (format!("{ok}Content-Length: 100\r\n\r\n{content}"), Some(Act::Close)),
@@ -100,7 +108,9 @@ impl Odd {
             "stall" => (format!("{ok}Content-Length: 100\r\n\r\n{content}"), None),
             "interim" => (format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n{whole}"), None),
             "endless" => ("HTTP/1.1 102 Processing\r\n\r\n".repeat(40), None),
-            "switch" => ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\nX-Mine: 1\r\n\r\n".to_owned(), None),
+            "switch" => {
+                ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\nX-Mine: 1\r\n\r\n".to_owned(), None)
+            }
             "leave" => (whole, Some(Act::Close)),
             "204" => (format!("HTTP/1.1 204 No Content\r\nX-Id: {id}\r\n\r\n"), None),
             "304" => (format!("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nETag: \"{id}\"\r\n\r\n"), None),
@@ -197,7 +207,9 @@ pub fn request(bytes: &[u8]) -> Option<(Seen, usize)> {
     let [method, target, "HTTP/1.1"] = words[..] else { panic!("three words: {words:?}") };
     assert!(!target.is_empty() && target.bytes().all(|byte| byte.is_ascii_graphic()), "{target:?}");
     assert!(target.starts_with('/') || target == "*", "the form of the origin: {target}");
-    let is_token = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    let is_token = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    };
     let field = |line: &str| {
         let (name, value) = line.split_once(": ").unwrap_or_else(|| panic!("{line:?} is no field"));
         assert!(is_token(name) && value.trim() == value, "{line:?}");
@@ -212,7 +224,9 @@ pub fn request(bytes: &[u8]) -> Option<(Seen, usize)> {
     for never in ["keep-alive", "proxy-connection", "te", "trailer", "http2-settings", "proxy-authorization"] {
         assert_eq!(seen.all(never).count(), 0, "{never}: {head}");
     }
-    assert!(seen.all("connection").all(|value| value == "Upgrade") && seen.all("x-forwarded-for").all(|value| !value.contains(',')));
+    assert!(
+        seen.all("connection").all(|value| value == "Upgrade") && seen.all("x-forwarded-for").all(|value| !value.contains(','))
+    );
     assert!(seen.fields.iter().all(|(name, _)| !name.contains('_')), "{head}");
     let lengths: Vec<_> = seen.all("content-length").collect();
     let codings: Vec<_> = seen.all("transfer-encoding").collect();

@@ -11,7 +11,13 @@ use corelane_http::Http;
 
 fn shop(world: &World, lanes: usize, random: &mut Random) -> Rig {
     let plan = RigPlan::lanes(lanes).memory(16 << 20);
-    forwarding(world, &plan, (tight(random), patient()), |forward| forward.timeout(FOR_EVER).kept(2), |_| Http::new(Shop::default()))
+    forwarding(
+        world,
+        &plan,
+        (tight(random), patient()),
+        |forward| forward.timeout(FOR_EVER).kept(2),
+        |_| Http::new(Shop::default()),
+    )
 }
 
 fn run(seed: u64, faults: Faults) {
