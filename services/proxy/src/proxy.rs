@@ -118,8 +118,12 @@ impl Proxy {
 
     /// The connection to an upstream was not opened: another one is tried.
     fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, fault: Option<Fault>) {
-        let is_late = fault.is_some_and(|fault| fault.reason == Reason::Cancelled || fault.reason == Reason::TimedOut);
-        self.failed(cx, server.upstream, if is_late { Failure::Timeout } else { Failure::Connect });
+        match fault.map_or(Reason::Other, |fault| fault.reason) {
+            // What this side lacks is no fault of the upstream.
+            Reason::NoDescriptor | Reason::NoMemory | Reason::AddressInUse | Reason::AddressUnknown => {}
+            Reason::Cancelled | Reason::TimedOut => self.failed(cx, server.upstream, Failure::Timeout),
+            _ => self.failed(cx, server.upstream, Failure::Connect),
+        }
         let is_waiting = cx.peer_address(server.client).is_some();
         match self.connect(cx, server.client, server.tried) {
             Some(next) => {
@@ -268,6 +272,12 @@ impl StreamService for Proxy {
             End::Server(server) => self.server_closed(cx, &server, ending),
             End::Check(upstream) => self.checked(cx, upstream, (ending == Ending::Error).then_some(false)),
         }
+    }
+
+    fn operate(&mut self, cx: &mut Cx<'_>, words: &str) -> Option<String> {
+        let answer = self.upstreams.operate(words, cx.now());
+        self.note_rotation(cx);
+        answer
     }
 
     /// A pair goes on until one of both ends it, or `drain_limit` is over: who of both speaks next is not known here.
