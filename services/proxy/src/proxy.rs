@@ -71,7 +71,11 @@ impl Proxy {
         tried.add(upstream);
         let session = End::Server(Server { client, upstream, tried, since, stage: Stage::Connecting });
         match cx.connect(address, session) {
-            Ok(server) => Some((server, upstream)),
+            Ok(server) => {
+                // Already now, so that the end of a client that has nothing to say is kept for its upstream.
+                cx.pair(client, server);
+                Some((server, upstream))
+            }
             Err(error) => {
                 cx.report_kind("connect", Level::Warn, format_args!("no connection to an upstream: {error}"));
                 self.upstreams.end(upstream);
@@ -167,7 +171,6 @@ impl Proxy {
                 return Next::Abort;
             }
         }
-        cx.pair(server.client, own);
         cx.notify(server.client, Told { server: (own, server.upstream), is_joined: true });
         cx.resume(server.client);
         Next::Continue
@@ -250,6 +253,8 @@ impl StreamService for Proxy {
                 self.upstreams.note_bytes(*upstream, bytes, 0);
                 Next::Continue
             }
+            // An end without bytes is the pair's, whichever upstream it gets.
+            End::Client(_) if input.is_empty() => Next::Continue,
             // What has come waits, and nothing more is read, until there is an upstream for it.
             End::Client(_) => Next::Wait,
             End::Server(server) => {

@@ -326,9 +326,8 @@ impl Running {
         let page = self.page.path().filter(|_| !self.places.is_empty() || packets.is_some());
         let told = (packets, self.gateway.clone());
         let services = (tell, lanes.services.iter().map(|served| served.name.clone()).collect());
-        let opened = page.map(|page| {
-            asked::open(page, self.giver(lanes, page), self.steered.clone(), told, self.receiving.clone(), services)
-        });
+        let opened = page
+            .map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), told, self.receiving.clone(), services));
         match opened.transpose() {
             Err(error) => {
                 self.note(Degraded::NoControl.note(format_args!("nobody can change the table from outside: {error}")));

@@ -133,6 +133,26 @@ impl Cast {
         world.alarm(world.now() + after, BREAKERS + talker as u64);
     }
 
+    /// Who waits, for a test that fails.
+    pub fn waiting(&self) -> String {
+        let talkers = self.talkers.iter().enumerate().filter(|(_, talker)| !talker.is_over());
+        let talkers = talkers.map(|(number, one)| {
+            format!("client {number} has sent {} and heard {}: {:?}\n", one.sent, one.got.len(), one.peer.status())
+        });
+        let servers = self.servers.iter().filter(|server| !server.is_over);
+        let servers = servers.map(|one| {
+            format!(
+                "server of {:?} {:?} has heard {} and said {}: {:?}\n",
+                one.heard.first(),
+                one.manner,
+                one.heard.len(),
+                one.said,
+                one.peer.status()
+            )
+        });
+        talkers.chain(servers).collect()
+    }
+
     /// What came out is the beginning of what went in, both ways.
     pub fn judge(&self) {
         for server in self.servers.iter().filter(|server| !server.heard.is_empty()) {
@@ -160,7 +180,9 @@ impl Play for Cast {
             },
             Turn::Alarm(token) if token >= BREAKERS && token < 2 * BREAKERS => {
                 let talker = &mut self.talkers[(token - BREAKERS) as usize];
-                if !talker.is_over() {
+                if talker.peer.status() == Status::Opening {
+                    world.alarm(world.now() + Duration::from_micros(50), token);
+                } else if !talker.is_over() {
                     talker.peer.reset();
                     talker.end = Some(talker.peer.status());
                 }

@@ -36,7 +36,7 @@ fn one_that_refuses_is_left_out_and_comes_back() {
     let world = World::new(1, Faults::none());
     world.listen(upstream(2)).unwrap();
     let mut rig = proxied(&world, &RigPlan::lanes(1), patient(), &list(2), Settings::new());
-    let mut serve = |rig: &mut Rig, count: usize| {
+    let serve = |rig: &mut Rig, count: usize| {
         let mut cast = Cast::new(Vec::new(), |_| Manner::Echoes);
         // One behind the other, so that each sees what came of those before.
         for _ in 0..count {
@@ -99,9 +99,13 @@ fn ten_thousand_attempts_at_one_that_answers_nothing_end() {
     world.silence(upstream(1), true);
     let plan = RigPlan::lanes(1).connections_max(30_000);
     let mut rig = proxied(&world, &plan, patient().connect_limit(S), &list(1), Settings::new());
-    let clients: Vec<_> = (0..10_000).map(|number| rig.connect(number)).collect();
-    rig.wait(S / 2);
-    assert_eq!(rig.connections(), 20_000);
+    let mut clients = Vec::new();
+    // No more at once than may wait to be accepted.
+    for some in 0..10 {
+        clients.extend((0..1_000).map(|number| rig.connect(some * 1_000 + number)));
+        rig.wait(20 * MS);
+    }
+    assert_eq!((rig.connections(), rig.named("clients_turned_away"), rig.count(C::Accepts)), (20_000, 0, 10_000));
     assert!(rig.arenas[0].used() < 1 << 20, "who waits for an upstream, and has said nothing, holds no memory");
     rig.wait(3 * S);
     assert_eq!((rig.connections(), rig.named("clients_turned_away")), (0, 10_000));
@@ -117,7 +121,7 @@ fn a_reset_is_passed_on_both_ways() {
         let mut rig = proxied(&world, &RigPlan::lanes(1), patient(), &list(1), Settings::new());
         let by_server = seed % 2 == 0;
         let mut cast =
-            Cast::new(talkers(&rig, seed, 2, 50_000), move |_| if by_server { Manner::Resets(10_000) } else { Manner::IsSlow });
+            Cast::new(talkers(&rig, seed, 2, 500_000), move |_| if by_server { Manner::Resets(10_000) } else { Manner::IsSlow });
         if !by_server {
             cast.break_off(&world, 0, 3 * MS);
             cast.break_off(&world, 1, 5 * MS);
@@ -144,14 +148,18 @@ fn a_client_that_leaves_while_its_upstream_is_awaited_leaves_nothing() {
         let limits = patient().connect_limit(S).linger_limit(S / 2);
         let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(1), Settings::new());
         let client = rig.connect(0);
-        rig.wait(Duration::from_micros(10 * (seed % 30)));
+        let mut cast = Cast::new(Vec::new(), |_| Manner::Echoes);
+        while client.status() == Status::Opening {
+            rig.pass(Duration::from_micros(1), &mut cast);
+        }
+        rig.pass(Duration::from_micros(10 * (seed % 30)), &mut cast);
         match seed % 2 {
             0 => client.reset(),
             _ => client.close(),
         }
-        rig.wait(5 * S);
+        rig.pass(5 * S, &mut cast);
         assert_eq!(rig.connections(), 0);
-        rig.close(&mut Nobody);
+        rig.close(&mut cast);
     });
 }
 

@@ -20,8 +20,7 @@ fn run(seed: u64, faults: Faults) {
     let limits = patient().connect_limit(Duration::from_secs(1)).output_high(1 << (12 + random.below(7)));
     let mut rig = proxied(&world, &RigPlan::lanes(2), limits, &list(3), settings);
     let talkers: Vec<_> = (0..8).map(|number| Talker::new(rig.connect(number), seed, stream(seed, number, 20_000))).collect();
-    let breakers: Vec<_> =
-        (0..8).filter(|_| random.below(4) == 0).map(|number| (number, random.time_below(Duration::from_millis(10)))).collect();
+    let breakers: Vec<usize> = (0..8).filter(|_| random.below(4) == 0).collect();
     let mut manners = random.clone();
     let manner = move |_| match manners.below(6) {
         0 => Manner::SpeaksFirst,
@@ -31,8 +30,10 @@ fn run(seed: u64, faults: Faults) {
         _ => Manner::Echoes,
     };
     let mut cast = Cast::new(talkers, manner);
-    breakers.into_iter().for_each(|(number, after)| cast.break_off(&world, number, after));
-    assert!(rig.play(&mut cast), "somebody waits for ever");
+    for number in breakers {
+        cast.break_off(&world, number, random.time_below(Duration::from_millis(10)));
+    }
+    assert!(rig.play(&mut cast), "somebody waits for ever: {}", cast.waiting());
     cast.judge();
     rig.close(&mut cast);
     cast.judge();
@@ -42,10 +43,10 @@ fn run(seed: u64, faults: Faults) {
 
 #[test]
 fn what_comes_out_is_what_went_in_whoever_leaves() {
-    for_seeds(1_500, |seed| run(seed, Faults::none()));
+    for_seeds(300, |seed| run(seed, Faults::none()));
 }
 
 #[test]
 fn what_comes_out_is_what_went_in_under_every_fault() {
-    for_seeds(1_500, |seed| run(seed, Faults::all(seed)));
+    for_seeds(300, |seed| run(seed, Faults::all(seed)));
 }
