@@ -188,9 +188,11 @@ mod tests {
         let (down, up) = (Some(false), Some(true));
         assert_eq!(told, [None, None, None, None, None, down, None, None, None, up]);
         fail(&mut health, at(20), 5);
-        (0..3).for_each(|_| drop(health.checked(at(20), &check, false)));
+        let last =
+            |health: &mut Health, times, second, is_well| (0..times).map(|_| health.checked(at(second), &check, is_well)).last();
+        assert_eq!(last(&mut health, 3, 20, false), Some(down));
         assert!(health.is_down());
-        (0..2).for_each(|_| drop(health.checked(at(21), &check, true)));
+        assert_eq!(last(&mut health, 2, 21, true), Some(up));
         assert_eq!((health.is_down(), health.ejected_until(at(21))), (false, None), "a check ends an ejection");
     }
 

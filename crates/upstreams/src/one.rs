@@ -51,6 +51,23 @@ impl Counts {
         self.failed_connect + self.failed_timeout + self.failed_reset + self.failed_answer
     }
 
+    /// Each with its name.
+    pub fn all(&self) -> [(&'static str, u64); 11] {
+        [
+            ("uses", self.uses),
+            ("connects", self.connects),
+            ("failed_connect", self.failed_connect),
+            ("failed_timeout", self.failed_timeout),
+            ("failed_reset", self.failed_reset),
+            ("failed_answer", self.failed_answer),
+            ("retries", self.retries),
+            ("ejections", self.ejections),
+            ("checks_failed", self.checks_failed),
+            ("bytes_to", self.bytes_to),
+            ("bytes_from", self.bytes_from),
+        ]
+    }
+
     /// Adds those of another lane.
     pub fn add(&mut self, other: &Self) {
         self.uses += other.uses;

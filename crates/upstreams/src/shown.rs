@@ -95,6 +95,26 @@ impl Row {
         }
     }
 
+    /// As JSON in one line. Times stand in microseconds: each bucket with something in it, by its end.
+    pub fn json(&self) -> String {
+        let Self { name, address, state, weight, uses, connections, fault, counts, times } = self;
+        let text = |text: &str| format!("\"{}\"", text.replace(|sign: char| sign.is_control() || "\"\\".contains(sign), "?"));
+        let address = address.as_ref().map_or_else(|| "null".to_owned(), |address| text(&address.to_string()));
+        let fault = fault.as_deref().map_or_else(|| "null".to_owned(), text);
+        let counts: String = counts.all().iter().map(|(name, count)| format!(",\"{name}\":{count}")).collect();
+        let mut before = 0;
+        let bucket = |(end, sum): (std::time::Duration, u64)| {
+            let count = sum - std::mem::replace(&mut before, sum);
+            format!("[{},{count}]", end.as_micros())
+        };
+        let buckets: Vec<String> = times.cumulative().map(bucket).collect();
+        format!(
+            "{{\"name\":{},\"address\":{address},\"state\":\"{state}\",\"weight\":{weight},\"uses_open\":{uses},\"connections_open\":{connections},\"fault\":{fault}{counts},\"microseconds\":[{}]}}",
+            text(name),
+            buckets.join(",")
+        )
+    }
+
     fn add(&mut self, other: Self) {
         self.state = self.state.max(other.state);
         self.uses += other.uses;

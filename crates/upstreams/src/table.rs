@@ -33,17 +33,6 @@ pub struct Upstream {
     generation: NonZeroU16,
 }
 
-/// Names an entry of the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TargetId(u16);
-
-impl TargetId {
-    /// A number below [`TARGETS_MAX`](crate::TARGETS_MAX), for tokens of operations.
-    pub fn number(self) -> u16 {
-        self.0
-    }
-}
-
 /// The upstreams that one use has tried: it tries none twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tried([Option<Upstream>; TRIES_MAX]);
@@ -191,8 +180,9 @@ impl Upstreams {
             counts: Default::default(),
             times: Default::default(),
         };
-        match self.slots.iter().position(|slot| slot.one.is_none()) {
-            Some(slot) => self.slots[slot].one = Some(one),
+        let free = self.slots.iter().position(|slot| slot.one.is_none());
+        match free {
+            Some(free) => self.slots[free].one = Some(one),
             None if self.slots.len() < UPSTREAMS_MAX => self.slots.push(Slot { generation: NonZeroU16::MIN, one: Some(one) }),
             None => {}
         }
@@ -493,6 +483,22 @@ impl Upstreams {
             }
         }
         rows
+    }
+
+    /// Answers an operator's words ([`StreamService::operate`](corelane::StreamService::operate)): `upstreams show`, a list of rows; `upstreams drain NAME` and
+    /// `upstreams enable NAME`, how many are `named` so. None for others.
+    pub fn operate(&mut self, words: &str, now: Instant) -> Option<String> {
+        let words = words.strip_prefix("upstreams ")?;
+        let named = match words.split_once(' ') {
+            None if words == "show" => {
+                let rows: Vec<String> = self.rows(now).iter().map(Row::json).collect();
+                return Some(format!("[{}]", rows.join(",")));
+            }
+            Some(("drain", name)) => self.drain(name),
+            Some(("enable", name)) => self.enable(name, now),
+            _ => return None,
+        };
+        Some(format!("{{\"named\":{named}}}"))
     }
 
     fn state(&self, one: &One, now: Instant) -> State {

@@ -185,7 +185,7 @@ mod tests {
             ("127.0.0.1:0", "its port is missing"),
             ("127.0.0.1", "write HOST:PORT"),
             ("::1:80", "in brackets"),
-            ("[::1]", "in brackets"),
+            ("[::1]", "a port from 1 to 65535"),
             (":80", "no name of a host"),
             ("a b:80", "no name of a host"),
             ("a\n:80", "no name of a host"),

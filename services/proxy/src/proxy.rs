@@ -71,7 +71,11 @@ impl Proxy {
         tried.add(upstream);
         let session = End::Server(Server { client, upstream, tried, since, stage: Stage::Connecting });
         match cx.connect(address, session) {
-            Ok(server) => Some((server, upstream)),
+            Ok(server) => {
+                // Already now, so that the end of a client that has nothing to say is kept for its upstream.
+                cx.pair(client, server);
+                Some((server, upstream))
+            }
             Err(error) => {
                 cx.report_kind("connect", Level::Warn, format_args!("no connection to an upstream: {error}"));
                 self.upstreams.end(upstream);
@@ -118,8 +122,12 @@ impl Proxy {
 
     /// The connection to an upstream was not opened: another one is tried.
     fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, fault: Option<Fault>) {
-        let is_late = fault.is_some_and(|fault| fault.reason == Reason::Cancelled || fault.reason == Reason::TimedOut);
-        self.failed(cx, server.upstream, if is_late { Failure::Timeout } else { Failure::Connect });
+        match fault.map_or(Reason::Other, |fault| fault.reason) {
+            // What this side lacks is no fault of the upstream.
+            Reason::NoDescriptor | Reason::NoMemory | Reason::AddressInUse | Reason::AddressUnknown => {}
+            Reason::Cancelled | Reason::TimedOut => self.failed(cx, server.upstream, Failure::Timeout),
+            _ => self.failed(cx, server.upstream, Failure::Connect),
+        }
         let is_waiting = cx.peer_address(server.client).is_some();
         match self.connect(cx, server.client, server.tried) {
             Some(next) => {
@@ -163,7 +171,6 @@ impl Proxy {
                 return Next::Abort;
             }
         }
-        cx.pair(server.client, own);
         cx.notify(server.client, Told { server: (own, server.upstream), is_joined: true });
         cx.resume(server.client);
         Next::Continue
@@ -246,6 +253,8 @@ impl StreamService for Proxy {
                 self.upstreams.note_bytes(*upstream, bytes, 0);
                 Next::Continue
             }
+            // An end without bytes is the pair's, whichever upstream it gets.
+            End::Client(_) if input.is_empty() => Next::Continue,
             // What has come waits, and nothing more is read, until there is an upstream for it.
             End::Client(_) => Next::Wait,
             End::Server(server) => {
@@ -268,6 +277,12 @@ impl StreamService for Proxy {
             End::Server(server) => self.server_closed(cx, &server, ending),
             End::Check(upstream) => self.checked(cx, upstream, (ending == Ending::Error).then_some(false)),
         }
+    }
+
+    fn operate(&mut self, cx: &mut Cx<'_>, words: &str) -> Option<String> {
+        let answer = self.upstreams.operate(words, cx.now());
+        self.note_rotation(cx);
+        answer
     }
 
     /// A pair goes on until one of both ends it, or `drain_limit` is over: who of both speaks next is not known here.
