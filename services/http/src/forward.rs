@@ -11,10 +11,12 @@ mod fault;
 mod head;
 mod hub;
 mod link;
+mod sending;
+mod up;
 mod way;
 
 use crate::application::{Application, First, Handled};
-use crate::outgoing::Within;
+use crate::within::Within;
 use crate::{Reply, Request};
 use corelane::service::{Outcome, Refused};
 use corelane::{Cx, Silent};
@@ -23,7 +25,8 @@ use corelane_wire::http1::{Method, Status};
 use exchange::Forwarded;
 use fault::{Fault, explain};
 use head::Asker;
-use hub::{Hub, HubRef};
+use hub::{Hub, HubRef, KEPT, TENDING, TIMEOUT};
+use sending::{begin, resolved, tend};
 use std::time::Duration;
 
 /// Sends requests on to other servers, and their answers back.
@@ -48,9 +51,9 @@ pub struct Forward {
 
 impl Forward {
     /// How long an upstream may be silent that owes something: 60 s.
-    pub const TIMEOUT: Duration = Duration::from_secs(60);
+    pub const TIMEOUT: Duration = TIMEOUT;
     /// Idle connections that are kept to each upstream on each lane: 32.
-    pub const KEPT: usize = 32;
+    pub const KEPT: usize = KEPT;
 
     /// Sends requests on to these servers, on lane number `lane`.
     pub fn new(behind: &Behind, lane: usize) -> Self {
@@ -84,7 +87,7 @@ impl Application for Forward {
         let Some(peer) = cx.peer(cx.id()) else { return Err(Refused::Memory) };
         let (address, is_secured) = (peer.address.clone(), peer.learned.is_some());
         let asker = Asker { address: address.ip().map(|ip| ip.to_canonical()), is_secured };
-        match hub::begin(&self.hub, cx, request.head, (&address, asker)) {
+        match begin(&self.hub, cx, request.head, (&address, asker)) {
             Ok(way) => Ok((Forwarded::new(self.hub.clone(), way), First::Relay).into()),
             Err(Fault::Memory) => Err(Refused::Memory),
             Err(fault) => explain(cx, fault, reply),
@@ -92,18 +95,18 @@ impl Application for Forward {
     }
 
     fn started(&mut self, cx: &mut Cx<'_>) {
-        hub::tend(&self.hub, cx);
+        tend(&self.hub, cx);
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>, token: u64) {
         match token {
-            hub::TENDING => hub::tend(&self.hub, cx),
+            TENDING => tend(&self.hub, cx),
             _ => self.hub.borrow_mut().look_for_silent(cx),
         }
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
-        hub::resolved(&self.hub, cx, outcome);
+        resolved(&self.hub, cx, outcome);
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_>) {

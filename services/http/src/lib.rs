@@ -57,6 +57,7 @@ mod tunnel;
 mod typed;
 mod unfit;
 mod unsent;
+mod within;
 
 pub use answer::{Answer, HEAD_BYTES_MAX};
 pub use application::{Application, Exchange, First, Flow, Goes, Handled, Produced};

@@ -1,6 +1,6 @@
 //! A connection that shows whether an upstream takes one.
 
-use super::hub::{HubRef, checked};
+use super::hub::HubRef;
 use crate::outgoing::Outgoing;
 use corelane::service::{Ending, Input, Output};
 use corelane::{Cx, Next, Silent};
@@ -20,7 +20,7 @@ impl Check {
 
     fn tell(&mut self, cx: &mut Cx<'_>, is_well: Option<bool>) {
         if let Some(upstream) = self.upstream.take() {
-            checked(&self.hub, cx, upstream, is_well);
+            self.hub.borrow_mut().checked(cx, upstream, is_well);
         }
     }
 }

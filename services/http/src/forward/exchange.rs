@@ -1,8 +1,9 @@
 //! A client's side of a request that is on its way.
 
-use super::fault::{count, explain};
-use super::hub::{Hub, HubRef, again};
-use super::link::Stage;
+use super::fault::{Fault, count, explain};
+use super::hub::{Hub, HubRef};
+use super::sending::again;
+use super::up::Stage;
 use crate::application::{Application, Exchange, Flow, Goes, Produced};
 use crate::{Answered, Parts, Reply};
 use corelane::service::{Chain, Refused, Shared};
@@ -62,7 +63,7 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
             // Memory was asked for; where it is refused all the same, the request is not whole.
             if output.write(writer.written()).is_err() {
                 let id = hub.up(number).id;
-                hub.fail(cx, number, super::Fault::Memory);
+                hub.fail(cx, number, Fault::Memory);
                 id.into_iter().for_each(|id| cx.abort(id));
                 return Flow::Wait;
             }

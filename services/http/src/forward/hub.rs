@@ -1,19 +1,14 @@
 //! What a lane keeps of all requests that are on their way: the ways, the links to upstreams, and those of them that are idle.
 
-use super::Forward;
-use super::check::Check;
 use super::fault::Fault;
-use super::head::{Asker, write_request};
-use super::link::{Link, Stage, Up};
+use super::up::{Stage, Up};
 use super::way::{Facts, Way};
-use crate::counters::HttpCounter;
-use crate::outgoing::Within;
+use crate::within::Within;
 use corelane::Cx;
 use corelane::admin::reports::Level;
-use corelane::service::{Address, Instant, Outcome};
+use corelane::service::{Address, Instant};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Tending, Upstream, Upstreams, found};
-use corelane_wire::http1::Request as Head;
+use corelane_upstreams::{Upstream, Upstreams};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -24,6 +19,11 @@ const SILENT: u64 = 0;
 /// That of the alarm for names and checks, and of calls on helper threads.
 pub(super) const TENDING: u64 = 1;
 
+/// How long an upstream may be silent that owes something.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
+/// Idle links that are kept to each upstream.
+pub(super) const KEPT: usize = 32;
+
 pub(super) type HubRef = Rc<RefCell<Hub>>;
 
 /// The part of a lane.
@@ -32,17 +32,17 @@ pub(super) struct Hub {
     key: fn(&Address) -> u64,
     pub timeout: Duration,
     pub kept_max: usize,
-    within: Within,
+    pub within: Within,
     is_alarmed: bool,
-    is_draining: bool,
-    ways: Numbered<Way>,
-    ups: Numbered<Up>,
+    pub is_draining: bool,
+    pub ways: Numbered<Way>,
+    pub ups: Numbered<Up>,
     /// Links without a request, the one that was used last at the end.
-    idle: BTreeMap<Upstream, Vec<usize>>,
+    pub idle: BTreeMap<Upstream, Vec<usize>>,
 }
 
 /// Things by numbers that are given out again.
-struct Numbered<T> {
+pub(super) struct Numbered<T> {
     list: Vec<(bool, T)>,
     free: Vec<usize>,
 }
@@ -53,7 +53,7 @@ impl<T> Numbered<T> {
     }
 
     /// The number of a new one, which `make` makes; of an old one that has ended, where there is one.
-    fn add(&mut self, make: impl FnOnce(Option<&mut T>) -> Option<T>) -> usize {
+    pub fn add(&mut self, make: impl FnOnce(Option<&mut T>) -> Option<T>) -> usize {
         let Some(number) = self.free.pop() else {
             // reason: without an old one a new one is made.
             self.list.push((true, make(None).expect("something new is made of nothing")));
@@ -67,13 +67,13 @@ impl<T> Numbered<T> {
         number
     }
 
-    fn get(&mut self, number: usize) -> &mut T {
+    pub fn get(&mut self, number: usize) -> &mut T {
         let (is_used, found) = &mut self.list[number];
         assert!(*is_used, "number {number} is given to nobody");
         found
     }
 
-    fn remove(&mut self, number: usize) {
+    pub fn remove(&mut self, number: usize) {
         self.get(number);
         self.list[number].0 = false;
         self.free.push(number);
@@ -89,8 +89,8 @@ impl Hub {
         let hub = Self {
             upstreams: Upstreams::new(&behind.targets, behind.settings, lane),
             key: behind.key,
-            timeout: Forward::TIMEOUT,
-            kept_max: Forward::KEPT,
+            timeout: TIMEOUT,
+            kept_max: KEPT,
             within,
             is_alarmed: false,
             is_draining: false,
@@ -233,8 +233,23 @@ impl Hub {
         }
     }
 
+    /// A check of an upstream has ended.
+    pub fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
+        let name = self.upstreams.name(upstream).unwrap_or_default().to_owned();
+        match self.upstreams.checked(upstream, cx.now(), is_well) {
+            Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
+            Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: it takes no connection")),
+            None => {}
+        }
+        let next = self.upstreams.next_due();
+        if !self.is_draining && next < Instant::NEVER {
+            // It has a place: the service has few alarms.
+            let _ = cx.start_alarm(next, TENDING);
+        }
+    }
+
     /// A way for a request, which an upstream is chosen for.
-    fn add_way(&mut self, cx: &mut Cx<'_>, facts: Facts, from: &Address) -> Result<usize, Fault> {
+    pub fn add_way(&mut self, cx: &mut Cx<'_>, facts: Facts, from: &Address) -> Result<usize, Fault> {
         let (now, client, key) = (cx.now(), cx.id(), (self.key)(from));
         let upstream = self.upstreams.begin(now, key, &Default::default()).ok_or(Fault::Nobody)?;
         if !self.is_alarmed {
@@ -251,118 +266,4 @@ impl Hub {
             None => Some(new),
         }))
     }
-}
-
-/// Begins a request of the client at `from`: its head is sent, or will be once a link is open.
-///
-/// # Errors
-/// Why it cannot be; nothing is kept of it then.
-pub(super) fn begin(shared: &HubRef, cx: &mut Cx<'_>, head: &Head<'_>, (from, asker): (&Address, Asker)) -> Result<usize, Fault> {
-    let mut hub = shared.borrow_mut();
-    let number = hub.add_way(cx, Facts::of(head), from)?;
-    let Hub { ways, upstreams, .. } = &mut *hub;
-    let way = ways.get(number);
-    let name = upstreams.name(way.upstream).filter(|name| !name.starts_with("unix:")).unwrap_or("localhost");
-    write_request(&mut way.head, head, asker, name);
-    start(shared, &mut hub, cx, number, true).map(|()| number).inspect_err(|_| hub.release(cx, number))
-}
-
-/// Sends a request, over a link that is there if `may_reuse`.
-fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reuse: bool) -> Result<(), Fault> {
-    let way = hub.ways.get(number);
-    let upstream = way.upstream;
-    if let Some(idle) = hub.idle.get_mut(&upstream).filter(|_| may_reuse) {
-        while let Some(up_number) = idle.pop() {
-            let up = hub.ups.get(up_number);
-            // One that closes is told so itself.
-            let Some(output) = up.id.and_then(|id| cx.connection(id)) else { continue };
-            if output.write(&way.head).is_err() {
-                idle.push(up_number);
-                return Err(Fault::Memory);
-            }
-            output.note_active();
-            up.begin(number, true);
-            way.up = Some(up_number);
-            hub.upstreams.note_bytes(upstream, way.head.len(), 0);
-            cx.count(HttpCounter::ForwardsReused, 1);
-            return Ok(());
-        }
-    }
-    // reason: it is in use.
-    let address = hub.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
-    let up = hub.ups.add(|_| Some(Up::opening(upstream, number)));
-    match (hub.within.dial)(cx, address, Box::new(Link::new(shared.clone(), up))) {
-        Ok(id) => {
-            hub.ups.get(up).id = Some(id);
-            hub.ways.get(number).up = Some(up);
-            Ok(())
-        }
-        Err(_) => {
-            hub.ups.remove(up);
-            Err(Fault::Full)
-        }
-    }
-}
-
-/// Sends a request once more where that does no harm: nothing of it was acted upon.
-///
-/// # Errors
-/// The fault, where it is final.
-pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, fault: Fault) -> Result<(), Fault> {
-    let now = cx.now();
-    let Hub { ways, upstreams, .. } = &mut *hub;
-    let way = ways.get(number);
-    assert!(way.up.is_none(), "what has failed carries nothing");
-    let reuses = match fault {
-        Fault::Unreachable | Fault::Unheard if !way.tried.is_full() => {
-            let other = upstreams.begin(now, way.key, &way.tried).ok_or(fault)?;
-            upstreams.retried(way.upstream);
-            upstreams.end(way.upstream);
-            way.tried.add(other);
-            way.upstream = other;
-            true
-        }
-        // An upstream may close what is idle just as it is used (RFC 9112 section 9.3.1).
-        Fault::Stale if way.facts.is_idempotent && !way.content_began && std::mem::take(&mut way.may_repeat) => false,
-        _ => return Err(fault),
-    };
-    (way.active_at, way.began_at) = (now, now);
-    cx.count(HttpCounter::ForwardsRetried, 1);
-    start(shared, hub, cx, number, reuses)
-}
-
-/// Does what the upstreams want done: names are resolved, checks begun.
-pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
-    let mut hub = shared.borrow_mut();
-    if hub.is_draining {
-        return;
-    }
-    let now = cx.now();
-    let Hub { upstreams, within, .. } = &mut *hub;
-    upstreams.start(now);
-    let tending = Tending::new(TENDING, TENDING);
-    (within.tend)(cx, upstreams, tending, &mut |upstream| Box::new(Check::new(shared.clone(), upstream)));
-}
-
-/// A helper thread has asked for a name.
-pub(super) fn resolved(shared: &HubRef, cx: &mut Cx<'_>, outcome: Outcome) {
-    let found = found(outcome);
-    if let Err(why) = &found {
-        cx.report_kind("resolve", Level::Warn, format_args!("a name of an upstream is not resolved: {why}"));
-    }
-    shared.borrow_mut().upstreams.resolved(cx.now(), found);
-    tend(shared, cx);
-}
-
-/// A check of an upstream has ended.
-pub(super) fn checked(shared: &HubRef, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
-    let mut hub = shared.borrow_mut();
-    let name = hub.upstreams.name(upstream).unwrap_or_default().to_owned();
-    match hub.upstreams.checked(upstream, cx.now(), is_well) {
-        Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
-        Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: it takes no connection")),
-        None => {}
-    }
-    drop(hub);
-    tend(shared, cx);
 }

@@ -3,70 +3,17 @@
 use super::fault::Fault;
 use super::head::write_answer_lines;
 use super::hub::{Hub, HubRef};
+use super::up::{LIMITS, Stage};
 use super::way::{AnswerHead, Way};
-use crate::answer::HEAD_BYTES_MAX;
 use crate::content::{ContentPart, next_part};
 use crate::outgoing::Outgoing;
 use crate::tunnel;
-use corelane::service::{ConnectionId, Ending, Input, Output, Owes, Reason};
+use corelane::service::{Ending, Input, Output, Owes, Reason};
 use corelane::{Cx, Next, Silent};
-use corelane_upstreams::Upstream;
-use corelane_wire::http1::{Answer, Body, Date, Framing, Limits, Response, Responses, Scratch, Status};
+use corelane_wire::http1::{Answer, Body, Date, Framing, Response, Scratch, Status};
 
 /// Most interim answers to one request.
 const INTERIM_MAX: u32 = 32;
-
-/// Of the heads of answers.
-const LIMITS: Limits = Limits { head_bytes: HEAD_BYTES_MAX, target_bytes: 8 << 10, fields: corelane_wire::http1::FIELDS_MAX };
-
-/// What a lane keeps of a link.
-pub(super) struct Up {
-    /// Its name; none before it has one.
-    pub id: Option<ConnectionId>,
-    pub upstream: Upstream,
-    pub is_connected: bool,
-    /// The request that it carries.
-    pub way: Option<usize>,
-    pub stage: Stage,
-    /// It has carried others before this one.
-    is_reused: bool,
-    /// More of the answer waits in its input, because the client takes none.
-    pub waits: bool,
-    interim: u32,
-}
-
-/// What comes next.
-pub(super) enum Stage {
-    /// It is being opened, or its request's head is to be written.
-    Opening,
-    Head(Responses),
-    Content {
-        body: Body,
-        persists: bool,
-    },
-    /// The protocol changes as soon as the client was told.
-    Switching,
-    /// Bytes of another protocol, for this connection.
-    Tunnel(ConnectionId),
-    /// Nothing: it waits for a request.
-    Idle,
-    /// It is being closed.
-    Over,
-}
-
-impl Up {
-    pub fn opening(upstream: Upstream, way: usize) -> Self {
-        let (way, stage) = (Some(way), Stage::Opening);
-        Self { id: None, upstream, is_connected: false, way, stage, is_reused: false, waits: false, interim: 0 }
-    }
-
-    /// It carries a request, of which the head is written.
-    pub fn begin(&mut self, way: usize, is_reused: bool) {
-        assert!(matches!(self.stage, Stage::Idle | Stage::Opening), "one request at a time");
-        (self.way, self.stage, self.is_reused) = (Some(way), Stage::Head(Responses::new(LIMITS)), is_reused);
-        (self.waits, self.interim) = (false, 0);
-    }
-}
 
 /// A link as the service layer calls it.
 pub(super) struct Link {
@@ -129,7 +76,7 @@ impl Outgoing<Silent> for Link {
 
     fn closed(&mut self, cx: &mut Cx<'_>, ending: Ending) {
         let mut hub = self.hub.borrow_mut();
-        let is_stale = hub.is_stale(self.up);
+        let is_stale = hub.up(self.up).is_stale();
         let fault = match &hub.up(self.up).stage {
             Stage::Opening if ending == Ending::Error => match cx.fault() {
                 Some(fault) if matches!(fault.reason, Reason::Cancelled | Reason::TimedOut) => Fault::Unheard,
@@ -140,14 +87,6 @@ impl Outgoing<Silent> for Link {
         };
         hub.fail(cx, self.up, fault);
         hub.remove_up(self.up);
-    }
-}
-
-impl Hub {
-    /// Whether nothing of the answer has come on a connection that was used before.
-    fn is_stale(&mut self, up: usize) -> bool {
-        let up = self.up(up);
-        up.is_reused && up.interim == 0 && up.way.is_some()
     }
 }
 
@@ -197,7 +136,7 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
             if !input.is_finished() {
                 return Some(Next::Continue);
             }
-            let is_stale = input.is_empty() && hub.is_stale(number);
+            let is_stale = input.is_empty() && hub.up(number).is_stale();
             return Some(give_up(hub, number, cx, if is_stale { Fault::Stale } else { Fault::Lost }));
         }
         Err(_) => return Some(give_up(hub, number, cx, Fault::Malformed)),

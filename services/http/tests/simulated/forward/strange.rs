@@ -132,7 +132,7 @@ fn an_idempotent_request_is_sent_once_more_where_an_idle_connection_has_closed()
     let mut case = Case::new(3, |forward| forward);
     let peer = case.rig.connect(1);
     case.rig.wait(MS);
-    let mut ask = |case: &mut Case, request: &str| {
+    let ask = |case: &mut Case, request: &str| {
         peer.send(request.as_bytes());
         case.hear(&peer)
     };
