@@ -10,7 +10,7 @@ mod tables;
 pub mod watched;
 
 use anyhow::Result;
-use asked::Asked;
+pub use asked::Asked;
 use std::path::PathBuf;
 
 /// Shows and changes the rules, tables and routes of a running gateway (`serve gateway=CONFIG.toml`)

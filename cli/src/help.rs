@@ -58,6 +58,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "proxy",
+        &[
+            ("corelane proxy show", "the servers behind a proxy, and how each does"),
+            ("corelane proxy drain 10.0.0.2:80", "nothing new goes to this one"),
+        ],
+    ),
+    (
         "stat",
         &[
             ("corelane stat", "all that runs, and what is wrong"),

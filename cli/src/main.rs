@@ -13,6 +13,7 @@ mod load;
 mod polling;
 mod print;
 mod profile;
+mod proxy;
 mod rss;
 mod serve;
 mod stat;
@@ -42,6 +43,7 @@ enum Command {
     Dispatch(dispatch::Arguments),
     Polling(polling::Arguments),
     Gateway(gateway::Arguments),
+    Proxy(proxy::Arguments),
     Stat(stat::Arguments),
     Top(top::Arguments),
     Profile(profile::Arguments),
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Dispatch(arguments) => dispatch::run(&arguments).map(|()| Exit::Done),
         Command::Polling(arguments) => polling::run(&arguments).map(|()| Exit::Done),
         Command::Gateway(arguments) => gateway::run(&arguments).map(|()| Exit::Done),
+        Command::Proxy(arguments) => proxy::run(&arguments).map(|()| Exit::Done),
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),

@@ -219,6 +219,17 @@ impl World {
         Ok(())
     }
 
+    /// Has attempts at `address`, where somebody [listens](World::listen), go unanswered from now on, as behind a filter that drops them; or be answered again.
+    pub fn silence(&self, address: SocketAddr, is_silent: bool) {
+        let listeners = &mut self.0.borrow_mut().net.listeners;
+        listeners.values_mut().filter(|listener| listener.place.address == address).for_each(|one| one.refuses_new = is_silent);
+    }
+
+    /// Nobody [listens](World::listen) at `address` any more: attempts there are refused. Connections live on.
+    pub fn stop_listening(&self, address: SocketAddr) {
+        self.0.borrow_mut().net.listeners.retain(|_, listener| listener.place.address != address);
+    }
+
     /// Makes a datagram socket at `address`, which may be any address as for [`World::connect`].
     ///
     /// # Errors

@@ -26,7 +26,9 @@ pub use pending::alarms::When;
 pub use pending::nudge::Nudge;
 pub use pending::requests::Watch;
 pub use pending::timers::Timer;
-pub use places::steering::{Choose, Command, MakeSocket, Move, Reply, Selected, Selection, Stay, Steer, Visit, discard};
+pub use places::steering::{
+    Answered, Choose, Command, MakeSocket, Move, Operate, Reply, Selected, Selection, Stay, Steer, Visit, discard,
+};
 pub use places::{Sharing, TransportAddress};
 pub use post::call::Call;
 pub use post::exchange::Exchange;

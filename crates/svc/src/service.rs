@@ -206,6 +206,12 @@ pub trait StreamService: Sized + 'static {
         false
     }
 
+    /// Somebody who operates the program asks something of the service on this lane, or orders it, by the program's control socket. The first of the words says what they are about.
+    /// Returns the answer, as JSON in one line; none where the service knows no such words, which is the default. Called on each lane.
+    fn operate(&mut self, _cx: &mut Cx<'_, Self::Talk>, _words: &str) -> Option<String> {
+        None
+    }
+
     /// The lane ends, in order or because it was stopped. This is the last call; then the service is dropped. Nothing new can begin.
     fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
@@ -279,6 +285,11 @@ pub trait DatagramService: Sized + 'static {
 
     /// As [`StreamService::nudged`].
     fn nudged(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// As [`StreamService::operate`].
+    fn operate(&mut self, _cx: &mut Cx<'_, Self::Talk>, _words: &str) -> Option<String> {
+        None
+    }
 
     /// As [`StreamService::ending`].
     fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}

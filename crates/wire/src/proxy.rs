@@ -1,5 +1,7 @@
 //! The PROXY header, versions 1 and 2: what a proxy says before the bytes of a connection, so that the server knows between which ends that one really is.
 //!
+//! [`write`] makes one.
+//!
 //! Source: "The PROXY protocol, versions 1 & 2" (HAProxy, doc/proxy-protocol.txt), by the numbers of its sections.
 //!
 //! ```
@@ -260,6 +262,77 @@ fn check_additions(header: &[u8], at: usize) -> Result<(), Fault> {
         at = end;
     }
     Ok(())
+}
+
+/// The versions of the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// A line of text (section 2.1).
+    V1,
+    /// Bytes (section 2.2).
+    V2,
+}
+
+/// The most bytes that [`write`] writes.
+pub const HEADER_BYTES_MAX: usize = V1_BYTES_MAX;
+
+/// Writes the header for a connection between these ends, its source first, in front of `memory`; returns its length. Without ends it says that they are not known: then the receiver takes
+/// those of the socket. Where one address is IPv4 and the other IPv6, the former is written as a mapped one (RFC 4291 section 2.5.5.2).
+pub fn write(version: Version, ends: Option<(SocketAddr, SocketAddr)>, memory: &mut [u8; HEADER_BYTES_MAX]) -> usize {
+    let ends = ends.map(|(source, destination)| match (source.ip().to_canonical(), destination.ip().to_canonical()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => (from.into(), to.into(), source.port(), destination.port()),
+        (from, to) => (IpAddr::V6(as_v6(from)), IpAddr::V6(as_v6(to)), source.port(), destination.port()),
+    });
+    match version {
+        Version::V1 => write_version_1(ends, memory),
+        Version::V2 => write_version_2(ends, memory),
+    }
+}
+
+/// Both addresses, of one family, and both ports.
+type Written = (IpAddr, IpAddr, u16, u16);
+
+fn as_v6(ip: IpAddr) -> Ipv6Addr {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    }
+}
+
+fn write_version_1(ends: Option<Written>, memory: &mut [u8; HEADER_BYTES_MAX]) -> usize {
+    let mut room = &mut memory[..];
+    let written = match ends {
+        None => std::io::Write::write_all(&mut room, b"PROXY UNKNOWN\r\n"),
+        Some((from, to, from_port, to_port)) => {
+            let family = if from.is_ipv4() { "TCP4" } else { "TCP6" };
+            std::io::Write::write_fmt(&mut room, format_args!("PROXY {family} {from} {to} {from_port} {to_port}\r\n"))
+        }
+    };
+    assert!(written.is_ok(), "the longest line fits (section 2.1)");
+    HEADER_BYTES_MAX - room.len()
+}
+
+fn write_version_2(ends: Option<Written>, memory: &mut [u8; HEADER_BYTES_MAX]) -> usize {
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        memory[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    };
+    put(SIGNATURE);
+    let Some((from, to, from_port, to_port)) = ends else {
+        put(&[0x21, 0x00, 0, 0]);
+        return at;
+    };
+    put(if from.is_ipv4() { &[0x21, 0x11, 0, 12] } else { &[0x21, 0x21, 0, 36] });
+    for ip in [from, to] {
+        match ip {
+            IpAddr::V4(ip) => put(&ip.octets()),
+            IpAddr::V6(ip) => put(&ip.octets()),
+        }
+    }
+    put(&from_port.to_be_bytes());
+    put(&to_port.to_be_bytes());
+    at
 }
 
 /// CRC-32C (RFC 3720 appendix B.4), bit by bit: headers are short and rare.

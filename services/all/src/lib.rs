@@ -4,5 +4,11 @@
 use corelane::service::entry::Entry;
 
 /// All services, in the order in which they are shown and served.
-pub static ALL: &[&Entry] =
-    &[&corelane_echo::ENTRY, &corelane_rpc::ENTRY, &corelane_http::ENTRY, &corelane_push::ENTRY, &corelane_gateway::ENTRY];
+pub static ALL: &[&Entry] = &[
+    &corelane_echo::ENTRY,
+    &corelane_rpc::ENTRY,
+    &corelane_http::ENTRY,
+    &corelane_push::ENTRY,
+    &corelane_proxy::ENTRY,
+    &corelane_gateway::ENTRY,
+];

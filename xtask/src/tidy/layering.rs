@@ -34,7 +34,7 @@ const BELOW_FACADE: &[&str] = &[
 ];
 
 /// What a user of the project needs: the facade, and, to speak a protocol, its bytes, which depend on nothing.
-const USER: &[&str] = &["crates/corelane", "crates/wire", "crates/tls", "crates/proxied"];
+const USER: &[&str] = &["crates/corelane", "crates/wire", "crates/tls", "crates/proxied", "crates/upstreams"];
 
 /// Folder and what it may depend on, from the bottom up. `/*` stands for every folder inside.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -84,6 +84,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/hyper", &["crates/corelane"]),
     ("crates/metrics", &["crates/corelane", "crates/graphs"]),
     ("crates/proxied", &["crates/corelane", "crates/wire"]),
+    ("crates/upstreams", &["crates/corelane"]),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),

@@ -101,6 +101,15 @@ pub fn hasher_of(words: &str) -> Option<FlowHasher> {
 /// The request of [`ask_hasher`].
 const HASHER: &str = "hasher";
 
+/// Asks all services of a running process, on each lane, what they know to answer ([`StreamService::operate`](crate::StreamService::operate)). Returns a list, as JSON: of each answer
+/// `service` (its name), `number` (its place among all), `lane`, and the `answer`.
+///
+/// # Errors
+/// [`ControlError`]; `Refused` if no service knows such words.
+pub fn ask_services(page: &Path, words: &str) -> Result<String, ControlError> {
+    control_client::ask(page, &format!("{} {words}", control_client::SERVICES), PATIENCE)
+}
+
 /// Whether the process whose page is at `page` has a control socket; one that died leaves it behind.
 #[must_use]
 pub fn is_open(page: &Path) -> bool {
@@ -164,6 +173,11 @@ pub(crate) fn is_of_packets(request: &str) -> bool {
 /// Whether a request is for the gateway.
 pub(crate) fn is_of_gateway(request: &str) -> bool {
     request.split(' ').next() == Some(control_client::GATEWAY)
+}
+
+/// The words for services, of a request for these.
+pub(crate) fn of_services(request: &str) -> Option<&str> {
+    request.strip_prefix(control_client::SERVICES)?.strip_prefix(' ')
 }
 
 /// Whether a request changes something, rather than asks.

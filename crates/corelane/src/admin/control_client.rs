@@ -22,12 +22,13 @@ pub(crate) const GATEWAY: &str = "gateway";
 /// Bytes of such a request, or of its answer: room for 10,000 routes, which are changed all or none.
 pub const GATEWAY_BYTES_MAX: usize = 1 << 20;
 
+/// The word that a request of services begins with ([`StreamService::operate`](crate::StreamService::operate)). Each lane adds to its answer, which has the same bound.
+pub(crate) const SERVICES: &str = "services";
+
 /// Bytes that this request may have, and its answer. Its beginning is enough to tell.
 pub fn bytes_max(request: &[u8]) -> usize {
-    match request.strip_prefix(GATEWAY.as_bytes()) {
-        Some([b' ', ..]) => GATEWAY_BYTES_MAX,
-        _ => LINE_BYTES_MAX,
-    }
+    let is_of = |word: &str| matches!(request.strip_prefix(word.as_bytes()), Some([b' ', ..]));
+    if is_of(GATEWAY) || is_of(SERVICES) { GATEWAY_BYTES_MAX } else { LINE_BYTES_MAX }
 }
 
 /// Why a socket could not be made, or gave no answer.

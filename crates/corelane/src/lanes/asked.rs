@@ -1,5 +1,7 @@
 //! A running process at its control socket, where others ask and tell it things. Without the feature `control`, `without::asked` stands in its place.
 
+mod operated;
+
 use crate::admin::control;
 use crate::admin::control_client::ControlError;
 pub(crate) use crate::admin::control_socket::ControlSocket;
@@ -8,7 +10,9 @@ use crate::lanes::frames::Placing;
 use crate::lanes::live_gateway::LiveGateway;
 use crate::lanes::receiving::UserFraction;
 use crate::lanes::take_over::Giver;
+use corelane_lane::Tell;
 use corelane_steer::Steered;
+use corelane_svc::Steer;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,8 +23,9 @@ pub(crate) fn open(
     steered: Arc<Steered>,
     (packets, gateway): (Option<Arc<Placing>>, Option<LiveGateway>),
     receiving: Option<UserFraction>,
+    (tell, services): (Tell<Steer>, Arc<[String]>),
 ) -> Result<Option<ControlSocket>, ControlError> {
-    let (giver, mut table) = (Arc::new(giver), steered.table());
+    let (giver, mut table, lanes) = (Arc::new(giver), steered.table(), steered.present().len());
     let answering = giver.clone();
     let answer = move |request: &str| {
         if control::is_of_packets(request) {
@@ -29,6 +34,9 @@ pub(crate) fn open(
         if control::is_of_gateway(request) {
             let none = || Err("this process is no gateway: start one with `serve gateway=CONFIG.toml`".to_owned());
             return answering.unless_giving(true, || gateway.as_ref().map_or_else(none, |gateway| gateway.answer(request)));
+        }
+        if let Some(words) = control::of_services(request) {
+            return answering.unless_giving(true, || operated::ask(&tell, lanes, &services, words));
         }
         let answer = answering.unless_giving(control::changes(request), || control::answer(&*steered, request));
         let now = steered.table();

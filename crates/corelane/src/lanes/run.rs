@@ -192,7 +192,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let beside = offers.flatten().into_iter().collect();
     let exchange = Exchange::new(&control, settings.channel_messages, waiter.ends().wake().clone());
     let moves = Moves::new(tell.clone());
-    let limits = LiveLimits::new(tell, cpus.len(), &lanes.services);
+    let limits = LiveLimits::new(tell.clone(), cpus.len(), &lanes.services);
     let outside = Outside::new(&control, &exchange, waiter.ends(), &lanes.services);
     let mut running = Running {
         places,
@@ -232,7 +232,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     running.watch_for_stalls(lanes)?;
     running.govern_receiving(lanes)?;
     running.gateway = LiveGateway::new(lanes, ruling, packets.as_ref(), running.aside());
-    let mut running = running.with_socket(lanes, packets).with_beside(lanes);
+    let mut running = running.with_socket(lanes, packets, tell).with_beside(lanes);
     running.taken = taken;
     Ok(running)
 }
@@ -322,11 +322,12 @@ impl Running {
     }
 
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
-    fn with_socket(mut self, lanes: &Lanes, packets: Option<Arc<Placing>>) -> Self {
+    fn with_socket(mut self, lanes: &Lanes, packets: Option<Arc<Placing>>, tell: Tell<Steer>) -> Self {
         let page = self.page.path().filter(|_| !self.places.is_empty() || packets.is_some());
         let told = (packets, self.gateway.clone());
-        let opened =
-            page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), told, self.receiving.clone()));
+        let services = (tell, lanes.services.iter().map(|served| served.name.clone()).collect());
+        let opened = page
+            .map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), told, self.receiving.clone(), services));
         match opened.transpose() {
             Err(error) => {
                 self.note(Degraded::NoControl.note(format_args!("nobody can change the table from outside: {error}")));

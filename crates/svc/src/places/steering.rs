@@ -89,9 +89,24 @@ pub enum Command {
     Move(Move),
     /// Serve a connection that has left another lane, or was to, and comes back.
     Arrive(Box<Packed>),
+    /// Ask a service what an operator asks of it.
+    Operate(Operate),
     /// Another process has all these sockets as well: leave them to it. Connections that were accepted live on, and nobody is refused.
     HandOver,
 }
+
+/// What an operator asks of a service on this lane ([`StreamService::operate`](crate::StreamService::operate)).
+pub struct Operate {
+    /// The service's number.
+    pub service: u16,
+    /// The operator's words.
+    pub words: Arc<str>,
+    /// Is told the answer, on the lane; none where the service knows no such words.
+    pub answer: Answered,
+}
+
+/// Is told what a service has answered to an operator.
+pub type Answered = Box<dyn FnOnce(Option<String>) + Send>;
 
 /// Which connections go to another lane. Both are called on the lane that they are on, for each connection at the most once.
 pub struct Move {

@@ -37,6 +37,7 @@ pub(crate) trait AnyFace {
     fn drain_began(&mut self, site: &mut Site<'_>);
     fn ending(&mut self, site: &mut Site<'_>);
     fn nudged(&mut self, site: &mut Site<'_>);
+    fn operate(&mut self, site: &mut Site<'_>, words: &str) -> Option<String>;
     /// Tells the service the next that has come for it.
     fn hear(&mut self, site: &mut Site<'_>);
     /// Drops what a connection was to be told next.
@@ -167,6 +168,10 @@ macro_rules! any_port {
 
             fn nudged(&mut self, site: &mut Site<'_>) {
                 self.service.nudged(&mut site.with(&mut self.post));
+            }
+
+            fn operate(&mut self, site: &mut Site<'_>, words: &str) -> Option<String> {
+                self.service.operate(&mut site.with(&mut self.post), words)
             }
 
             fn ending(&mut self, site: &mut Site<'_>) {

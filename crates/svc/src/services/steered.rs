@@ -2,7 +2,7 @@
 
 use crate::places::TransportAddress;
 use crate::places::outgoing::Outgoing;
-use crate::places::steering::{Command, Reply, Selection, Steer, Visit, descriptor_of};
+use crate::places::steering::{Command, Operate, Reply, Selection, Steer, Visit, descriptor_of};
 use crate::services::Services;
 use crate::words::class;
 use crate::words::error::Error;
@@ -52,6 +52,12 @@ impl Services {
             Command::Show(visit) => reply(self.show(driver, visit)),
             Command::Move(which) => reply(self.send_away(kit, driver, which)),
             Command::Arrive(packed) => self.arrive(kit, driver, packed),
+            Command::Operate(Operate { service, words, answer }) => {
+                let mut said = None;
+                self.served.service_call(kit, service, |face, site| said = face.operate(site, &words));
+                answer(said);
+                reply(Ok(()));
+            }
             Command::HandOver => self.leave_behind(kit, driver, reply),
         }
     }

@@ -123,3 +123,29 @@ fn a_checksum_must_be_right() {
     assert_eq!(parse(&header(0x21, 0x11, &[V4, b"\x03\0\x03abc"].concat())), Err(Fault::Checksum));
     assert_eq!(parse(&header(0x20, 0x00, b"\x03\0\x04abcd")), Err(Fault::Checksum));
 }
+
+#[test]
+fn what_is_written_is_read() {
+    let of = |text: &str| text.parse::<SocketAddr>().unwrap();
+    let longest = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535";
+    for (from, to, expected) in [
+        ("192.0.2.1:56324", "192.0.2.2:443", Some(("192.0.2.1:56324", "192.0.2.2:443"))),
+        ("[2001:db8::1]:1", "[2001:db8::2]:65535", None),
+        ("[::ffff:192.0.2.1]:7", "192.0.2.2:8", Some(("192.0.2.1:7", "192.0.2.2:8"))),
+        ("192.0.2.1:7", "[2001:db8::2]:8", Some(("[::ffff:192.0.2.1]:7", "[2001:db8::2]:8"))),
+        (longest, longest, None),
+    ] {
+        let (source, destination) = expected.unwrap_or((from, to));
+        let ends = Ends::Ip { source: of(source), destination: of(destination) };
+        for version in [Version::V1, Version::V2] {
+            let mut memory = [0xff; HEADER_BYTES_MAX];
+            let bytes = write(version, Some((of(from), of(to))), &mut memory);
+            assert_eq!(parse(&memory[..bytes]), Ok(Step::Header { ends, bytes }), "{from} {to} {version:?}");
+        }
+    }
+    for version in [Version::V1, Version::V2] {
+        let mut memory = [0xff; HEADER_BYTES_MAX];
+        let bytes = write(version, None, &mut memory);
+        assert_eq!(parse(&memory[..bytes]), Ok(Step::Header { ends: Ends::OfSocket, bytes }), "{version:?}");
+    }
+}

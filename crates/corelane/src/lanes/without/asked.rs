@@ -5,7 +5,9 @@ use crate::lanes::frames::Placing;
 use crate::lanes::live_gateway::LiveGateway;
 use crate::lanes::receiving::UserFraction;
 use crate::lanes::take_over::Giver;
+use corelane_lane::Tell;
 use corelane_steer::Steered;
+use corelane_svc::Steer;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ pub(crate) fn open(
     _: Arc<Steered>,
     _: (Option<Arc<Placing>>, Option<LiveGateway>),
     _: Option<UserFraction>,
+    _: (Tell<Steer>, Arc<[String]>),
 ) -> Result<Option<ControlSocket>, Error> {
     Ok(None)
 }

@@ -1,0 +1,141 @@
+//! Upstreams as options of a service's entry: `?to=HOST:PORT,..&balance=least&check=5s`.
+
+use crate::settings::{Balance, Check, Settings};
+use crate::targets::Targets;
+use crate::tend::{address_key, flow_key};
+use corelane::service::entry::Asked;
+use corelane::service::entry::choice::{Choice, Chosen, Number, OneOf, Text, Time};
+use corelane::{Address, Error};
+use std::time::Duration;
+
+const TO: Text = Text::new(
+    "to",
+    "HOST:PORT,..",
+    are_targets,
+    "upstreams: HOST:PORT, [IPv6]:PORT or unix:PATH, each with *WEIGHT behind it if it is to have more than others",
+);
+
+const IN_TURN: &str = "round-robin";
+const LEAST: &str = "least";
+const BY_ADDRESS: &str = "address";
+const BY_FLOW: &str = "flow";
+
+const BALANCE: OneOf = OneOf::new(
+    "balance",
+    "HOW",
+    &[IN_TURN, LEAST, BY_ADDRESS, BY_FLOW],
+    "which upstream is next: in turn, the one with least to do, or the same one for a client's address, or for a flow",
+);
+
+const FAILURES: Number =
+    Number::new("failures", "failures", "eject an upstream after so many failures in a row; 0 never").between(0, 1_000, 5);
+
+const EJECTION: Time = Time::new(
+    "ejection",
+    "how long the first ejection lasts; each further one twice as long, five minutes at the most",
+)
+.between(Duration::from_millis(100), Duration::from_secs(300), Duration::from_secs(10));
+
+const SLOW_START: Time = Time::new("slow-start", "over how long an upstream that comes back gets its whole part").between(
+    Duration::ZERO,
+    Duration::from_secs(3_600),
+    Duration::ZERO,
+);
+
+const CHECK: Time = Time::new("check", "connect to each upstream so often, and take only those that let us; 0s never").between(
+    Duration::ZERO,
+    Duration::from_secs(3_600),
+    Duration::ZERO,
+);
+
+const RESOLVE: Time = Time::new("resolve", "how often names of upstreams are resolved").between(
+    Duration::from_secs(1),
+    Duration::from_secs(86_400),
+    Duration::from_secs(30),
+);
+
+/// The name of the option that names upstreams.
+pub const TO_NAME: &str = TO.name;
+
+/// All options.
+pub const OPTIONS: &[Choice] = &[
+    Choice::Text(TO),
+    Choice::OneOf(BALANCE),
+    Choice::Number(FAILURES),
+    Choice::Time(EJECTION),
+    Choice::Time(SLOW_START),
+    Choice::Time(CHECK),
+    Choice::Time(RESOLVE),
+];
+
+/// What is behind a service.
+#[derive(Clone, Debug)]
+pub struct Behind {
+    /// Its upstreams.
+    pub targets: Targets,
+    /// How they are chosen.
+    pub settings: Settings,
+    /// The key of a client, for [`Upstreams::begin`](crate::Upstreams::begin).
+    pub key: fn(&Address) -> u64,
+}
+
+/// What somebody chose; none where no upstream is named.
+///
+/// # Errors
+/// [`Error::Option`], for options that mean nothing without upstreams.
+pub fn behind(asked: &Asked) -> Result<Option<Behind>, Error> {
+    let chosen = asked.chosen();
+    let Some(text) = chosen.text(&TO) else {
+        let without = OPTIONS.iter().find(|option| chosen.has(option.name()));
+        return without.map_or(Ok(None), |option| Err(asked.refuse(option.name(), "it means nothing without to=HOST:PORT")));
+    };
+    let targets = text.parse().map_err(|error: crate::TargetError| asked.refuse(TO.name, error.to_string()))?;
+    let key = if chosen.one_of(&BALANCE) == BY_FLOW { flow_key } else { address_key };
+    Ok(Some(Behind { targets, settings: settings(chosen), key }))
+}
+
+fn settings(chosen: &Chosen) -> Settings {
+    let check = chosen.time(&CHECK);
+    Settings {
+        balance: match chosen.one_of(&BALANCE) {
+            IN_TURN => Balance::RoundRobin,
+            LEAST => Balance::Least,
+            _ => Balance::Hash,
+        },
+        failures_max: chosen.number(&FAILURES) as u32,
+        ejection: chosen.time(&EJECTION),
+        slow_start: chosen.time(&SLOW_START),
+        check: (!check.is_zero()).then(|| Check::every(check)),
+        resolve_every: chosen.time(&RESOLVE),
+        ..Settings::new()
+    }
+}
+
+fn are_targets(text: &str) -> Result<(), String> {
+    text.parse::<Targets>().map(drop).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_is_set() {
+        let of = |query: &str| settings(&Chosen::read(OPTIONS, query).unwrap());
+        assert_eq!(of("to=a:1"), Settings::new());
+        let all = of("to=a:1&balance=flow&failures=2&ejection=1s&slow-start=3s&check=4s&resolve=5s");
+        let seconds = Duration::from_secs;
+        let expected = Settings {
+            balance: Balance::Hash,
+            failures_max: 2,
+            ejection: seconds(1),
+            slow_start: seconds(3),
+            check: Some(Check::every(seconds(4))),
+            resolve_every: seconds(5),
+            ..Settings::new()
+        };
+        assert_eq!(all, expected);
+        assert_eq!((of("to=a:1&balance=least").balance, of("to=a:1&balance=address").balance), (Balance::Least, Balance::Hash));
+        assert!(Chosen::read(OPTIONS, "to=a").unwrap_err().why.contains("write HOST:PORT"));
+    }
+}

@@ -1,0 +1,39 @@
+//! The servers behind a service of Corelane, its *upstreams*: who they are, which one is next, who is left out for a while, and what is counted of each.
+//!
+//! ```text
+//! to=web.example:80,10.0.0.2:80*3        Targets: as the operator wrote them
+//!        |  Due::Resolve, on a helper
+//!        v
+//! Upstreams, one table a lane            begin -> Upstream -> connected, answered | failed -> end
+//!        ^  Due::Check, a connection
+//! ```
+//!
+//! * **A value without a socket or a clock.** [`Upstreams`] is told what has happened and when. It says what is to be done ([`Upstreams::due`]): a name to be resolved, an
+//!   upstream to be checked. [`tend`] does both on a lane, for services over connections.
+//! * **A name with several addresses is several upstreams.** Each has its own health and counters. They come and go as the name is resolved again. One that has gone is
+//!   taken no more, and leaves when its last use has ended.
+//! * **A use** is one request, or one connection of a proxy of bytes. It begins with the choice and ends exactly once. The choice by least connections counts uses.
+//! * **Health.** An upstream that fails several times in a row is *ejected*: it is taken no more for a time that doubles with each ejection. The last one in rotation is never ejected, and
+//!   those that are ejected are taken before a client is turned away. An active check may say that an upstream is down; that one is taken by nobody.
+//! * **Lanes share nothing**, so each lane has its own table, and judges by what it has seen itself.
+#![forbid(unsafe_code)]
+
+mod choice;
+pub mod entry;
+mod health;
+mod one;
+mod settings;
+mod shown;
+mod table;
+mod targets;
+mod tend;
+mod times;
+
+pub use health::Ejected;
+pub use one::{Counts, Failure};
+pub use settings::{Balance, Check, Settings};
+pub use shown::{Row, State};
+pub use table::{Due, TRIES_MAX, Tried, Upstream, Upstreams};
+pub use targets::{ADDRESSES_MAX, Place, TARGETS_MAX, Target, TargetError, Targets, WEIGHT_MAX};
+pub use tend::{Tending, address_key, flow_key, found, tend};
+pub use times::Times;

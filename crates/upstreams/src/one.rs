@@ -1,0 +1,152 @@
+//! One upstream in the table: where it is, what it does now, and what was counted of it.
+
+use crate::health::Health;
+use crate::settings::Settings;
+use crate::times::Times;
+use corelane::{Address, Instant};
+
+/// How a use of an upstream has failed, by the upstream's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It took no connection.
+    Connect,
+    /// It took no connection, or gave no answer, in time.
+    Timeout,
+    /// It broke off before it had answered.
+    Reset,
+    /// It answered what no answer is, or that it cannot serve.
+    Answer,
+}
+
+/// The counters of one upstream on one lane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Uses that have begun.
+    pub uses: u64,
+    /// Connections that were opened.
+    pub connects: u64,
+    /// [`Failure::Connect`].
+    pub failed_connect: u64,
+    /// [`Failure::Timeout`].
+    pub failed_timeout: u64,
+    /// [`Failure::Reset`].
+    pub failed_reset: u64,
+    /// [`Failure::Answer`].
+    pub failed_answer: u64,
+    /// Uses that were begun anew elsewhere after they had failed here.
+    pub retries: u64,
+    /// How often it was ejected.
+    pub ejections: u64,
+    /// Checks that have failed.
+    pub checks_failed: u64,
+    /// Bytes that it was sent.
+    pub bytes_to: u64,
+    /// Bytes that have come from it.
+    pub bytes_from: u64,
+}
+
+impl Counts {
+    /// All failures.
+    pub fn failures(&self) -> u64 {
+        self.failed_connect + self.failed_timeout + self.failed_reset + self.failed_answer
+    }
+
+    /// Each with its name.
+    pub fn all(&self) -> [(&'static str, u64); 11] {
+        [
+            ("uses", self.uses),
+            ("connects", self.connects),
+            ("failed_connect", self.failed_connect),
+            ("failed_timeout", self.failed_timeout),
+            ("failed_reset", self.failed_reset),
+            ("failed_answer", self.failed_answer),
+            ("retries", self.retries),
+            ("ejections", self.ejections),
+            ("checks_failed", self.checks_failed),
+            ("bytes_to", self.bytes_to),
+            ("bytes_from", self.bytes_from),
+        ]
+    }
+
+    /// Adds those of another lane.
+    pub fn add(&mut self, other: &Self) {
+        self.uses += other.uses;
+        self.connects += other.connects;
+        self.failed_connect += other.failed_connect;
+        self.failed_timeout += other.failed_timeout;
+        self.failed_reset += other.failed_reset;
+        self.failed_answer += other.failed_answer;
+        self.retries += other.retries;
+        self.ejections += other.ejections;
+        self.checks_failed += other.checks_failed;
+        self.bytes_to += other.bytes_to;
+        self.bytes_from += other.bytes_from;
+    }
+
+    pub(crate) fn note(&mut self, failure: Failure) {
+        *match failure {
+            Failure::Connect => &mut self.failed_connect,
+            Failure::Timeout => &mut self.failed_timeout,
+            Failure::Reset => &mut self.failed_reset,
+            Failure::Answer => &mut self.failed_answer,
+        } += 1;
+    }
+}
+
+/// An upstream.
+#[derive(Debug)]
+pub(crate) struct One {
+    /// Which of the targets it belongs to.
+    pub target: u16,
+    pub address: Address,
+    pub weight: u16,
+    /// By which the choice by key knows it.
+    pub mark: u64,
+    pub health: Health,
+    /// The operator has taken it out.
+    pub is_drained: bool,
+    /// Its name has this address no more.
+    pub is_leaving: bool,
+    pub uses: u32,
+    /// Connections to it that are open.
+    pub connections: u32,
+    pub standing: i64,
+    pub taken_at: u64,
+    /// When it is checked next; never while a check is under way.
+    pub check_at: Instant,
+    /// Its first check has its time.
+    pub is_known_to_checks: bool,
+    /// A check is under way.
+    pub is_checked: bool,
+    pub counts: Counts,
+    pub times: Times,
+}
+
+impl One {
+    /// Whether anybody names it still.
+    pub fn is_held(&self) -> bool {
+        self.uses > 0 || self.connections > 0 || self.is_checked
+    }
+
+    /// Whether it may be taken, ejected or not.
+    pub fn serves(&self) -> bool {
+        !self.is_drained && !self.is_leaving && !self.health.is_down()
+    }
+
+    /// Whether it is taken in its turn.
+    pub fn is_in_rotation(&self, now: Instant) -> bool {
+        self.serves() && self.health.ejected_until(now).is_none()
+    }
+
+    /// Its weight for the choice, in thousandths of its share.
+    pub fn weight_now(&self, now: Instant, settings: &Settings) -> u32 {
+        u32::from(self.weight) * self.health.share(now, settings)
+    }
+}
+
+/// The mark of an address: the same on each lane, and after a restart.
+pub(crate) fn mark(address: &Address) -> u64 {
+    // FNV-1a (Fowler, Noll and Vo), which is enough for a few names that the operator has chosen.
+    let bytes = address.to_string();
+    bytes.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

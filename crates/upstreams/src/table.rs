@@ -1,0 +1,515 @@
+//! The table of upstreams of one lane.
+
+use crate::choice::{Candidate, choose};
+use crate::health::{Ejected, Health};
+use crate::one::{Failure, One, mark};
+use crate::settings::Settings;
+use crate::shown::{Row, State};
+use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
+use corelane::service::Random;
+use corelane::{Address, Instant};
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+/// The most upstreams that one use may try.
+pub const TRIES_MAX: usize = 4;
+
+/// The most upstreams at once, those that are leaving included: where a name has other addresses each time, more are not taken in.
+const UPSTREAMS_MAX: usize = 4 * crate::targets::TARGETS_MAX * ADDRESSES_MAX;
+
+/// Checks that are under way at once, on one lane.
+const CHECKS_MAX: usize = 16;
+
+/// Before any turn of a lane.
+const AT_ONCE: Instant = Instant::from_nanoseconds(0);
+
+/// When a name is asked for again that was not resolved.
+const RESOLVE_AGAIN: Duration = Duration::from_secs(5);
+
+/// Names an upstream in its table. It is good as long as a use, a connection or a check of it has not ended; behind that it may be void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Upstream {
+    slot: u16,
+    generation: NonZeroU16,
+}
+
+/// The upstreams that one use has tried: it tries none twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tried([Option<Upstream>; TRIES_MAX]);
+
+impl Tried {
+    /// Notes one.
+    ///
+    /// # Panics
+    /// Behind [`TRIES_MAX`] of them: ask [`Tried::is_full`] before.
+    pub fn add(&mut self, upstream: Upstream) {
+        // reason: documented.
+        *self.0.iter_mut().find(|place| place.is_none()).expect("a use tries so many at the most") = Some(upstream);
+    }
+
+    /// Whether it was tried.
+    pub fn has(&self, upstream: Upstream) -> bool {
+        self.0.contains(&Some(upstream))
+    }
+
+    /// Whether there is no place for another.
+    pub fn is_full(&self) -> bool {
+        self.0.iter().all(Option::is_some)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.iter().flatten().count()
+    }
+}
+
+/// What is to be done outside of the table. Each is under way until its end is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// The addresses of a name, for [`Upstreams::resolved`]. One at a time.
+    Resolve {
+        /// The name.
+        host: String,
+        /// The port of its addresses.
+        port: u16,
+    },
+    /// Whether an upstream takes a connection, for [`Upstreams::checked`].
+    Check {
+        /// Which.
+        upstream: Upstream,
+        /// Where.
+        address: Address,
+    },
+}
+
+#[derive(Debug)]
+struct Listed {
+    target: Target,
+    /// When its name is resolved next.
+    resolve_at: Instant,
+    /// It has had addresses.
+    is_known: bool,
+    /// Why it was not resolved the last time.
+    fault: Option<String>,
+    /// The operator has taken it out.
+    is_drained: bool,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: NonZeroU16,
+    one: Option<One>,
+}
+
+/// The upstreams of a service on one lane. Time comes from outside, and never goes back.
+#[derive(Debug)]
+pub struct Upstreams {
+    settings: Settings,
+    lane: usize,
+    listed: Vec<Listed>,
+    slots: Vec<Slot>,
+    /// Choices so far.
+    turn: u64,
+    /// Choices to be made in vain first, so that lanes do not all begin with the same one.
+    ahead: usize,
+    /// The target whose name is being resolved.
+    resolving: Option<u16>,
+    /// Reused by each choice.
+    candidates: Vec<Candidate>,
+}
+
+impl Upstreams {
+    /// The table of lane number `lane`. Checks begin with [`Upstreams::start`].
+    pub fn new(targets: &Targets, settings: Settings, lane: usize) -> Self {
+        let listed = |target: &Target| Listed {
+            target: target.clone(),
+            resolve_at: if matches!(target.place(), Place::Named { .. }) { AT_ONCE } else { Instant::NEVER },
+            is_known: false,
+            fault: None,
+            is_drained: false,
+        };
+        let listed = targets.all().iter().map(listed).collect();
+        let mut table =
+            Self { settings, lane, listed, slots: Vec::new(), turn: 0, ahead: lane, resolving: None, candidates: Vec::new() };
+        for (number, target) in (0..).zip(targets.all()) {
+            if let Place::At(address) = target.place() {
+                table.listed[usize::from(number)].is_known = true;
+                table.admit(number, address.clone(), None);
+            }
+        }
+        table
+    }
+
+    /// The lane has begun.
+    pub fn start(&mut self, now: Instant) {
+        self.check_first(now);
+    }
+
+    /// Has those checked that were not yet: not all at once, and not on all lanes at once.
+    fn check_first(&mut self, now: Instant) {
+        let Some(check) = self.settings.check else { return };
+        for one in self.slots.iter_mut().filter_map(|slot| slot.one.as_mut()).filter(|one| !one.is_known_to_checks) {
+            let delay = Random::new(one.mark ^ (self.lane as u64) << 32).time_below(check.every);
+            (one.check_at, one.is_known_to_checks) = (now + delay, true);
+        }
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn admit(&mut self, target: u16, address: Address, rises_from: Option<Instant>) {
+        let listed = &self.listed[usize::from(target)];
+        let mark = mark(&address);
+        let one = One {
+            target,
+            address,
+            weight: listed.target.weight(),
+            mark,
+            health: Health::new(rises_from),
+            is_drained: listed.is_drained,
+            is_leaving: false,
+            uses: 0,
+            connections: 0,
+            standing: 0,
+            taken_at: 0,
+            check_at: Instant::NEVER,
+            is_known_to_checks: false,
+            is_checked: false,
+            counts: Default::default(),
+            times: Default::default(),
+        };
+        let free = self.slots.iter().position(|slot| slot.one.is_none());
+        match free {
+            Some(free) => self.slots[free].one = Some(one),
+            None if self.slots.len() < UPSTREAMS_MAX => self.slots.push(Slot { generation: NonZeroU16::MIN, one: Some(one) }),
+            None => {}
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &One> {
+        self.slots.iter().filter_map(|slot| slot.one.as_ref())
+    }
+
+    fn find(&self, upstream: Upstream) -> Option<&One> {
+        let slot = self.slots.get(usize::from(upstream.slot))?;
+        slot.one.as_ref().filter(|_| slot.generation == upstream.generation)
+    }
+
+    fn there(&mut self, upstream: Upstream) -> &mut One {
+        let slot = &mut self.slots[usize::from(upstream.slot)];
+        assert!(slot.generation == upstream.generation, "an upstream is named as long as it is held");
+        // reason: as asserted.
+        slot.one.as_mut().expect("an upstream that is held is there")
+    }
+
+    /// Lets one go that has left its name, once nobody holds it.
+    fn settle(&mut self, slot: u16) {
+        let slot = &mut self.slots[usize::from(slot)];
+        if slot.one.as_ref().is_some_and(|one| one.is_leaving && !one.is_held()) {
+            slot.one = None;
+            slot.generation = slot.generation.checked_add(1).unwrap_or(NonZeroU16::MIN);
+        }
+    }
+
+    /// Begins a use: the next upstream in rotation that was not tried. Where all others are ejected, one of those; where none serves, none. `key` is for
+    /// [`Balance::Hash`](crate::Balance::Hash) ([`address_key`](crate::address_key), [`flow_key`](crate::flow_key)). [`Upstreams::end`] is owed for it.
+    pub fn begin(&mut self, now: Instant, key: u64, tried: &Tried) -> Option<Upstream> {
+        let taken = self.choose(now, key, tried)?;
+        self.turn += 1;
+        let slot = &mut self.slots[usize::from(taken)];
+        // reason: candidates are those that are there.
+        let one = slot.one.as_mut().expect("one that was chosen is there");
+        (one.uses, one.taken_at) = (one.uses + 1, self.turn);
+        one.counts.uses += 1;
+        Some(Upstream { slot: taken, generation: slot.generation })
+    }
+
+    fn choose(&mut self, now: Instant, key: u64, tried: &Tried) -> Option<u16> {
+        self.gather(tried, |one| one.is_in_rotation(now), now);
+        if self.candidates.is_empty() {
+            self.gather(tried, One::serves, now);
+        }
+        let ahead = std::mem::take(&mut self.ahead) % self.candidates.len().max(1);
+        let mut taken = None;
+        for _ in 0..=ahead {
+            taken = choose(self.settings.balance, &mut self.candidates, key);
+        }
+        for candidate in &self.candidates {
+            let one = self.slots[usize::from(candidate.slot)].one.as_mut();
+            // reason: as above.
+            one.expect("a candidate is there").standing = candidate.standing;
+        }
+        taken
+    }
+
+    fn gather(&mut self, tried: &Tried, is_fit: impl Fn(&One) -> bool, now: Instant) {
+        self.candidates.clear();
+        for (slot, Slot { generation, one }) in (0..).zip(&self.slots) {
+            let Some(one) = one.as_ref().filter(|one| is_fit(one)) else { continue };
+            if tried.has(Upstream { slot, generation: *generation }) {
+                continue;
+            }
+            self.candidates.push(Candidate {
+                slot,
+                weight: one.weight_now(now, &self.settings),
+                whole_weight: one.weight,
+                uses: one.uses,
+                mark: one.mark,
+                standing: one.standing,
+                taken_at: one.taken_at,
+            });
+        }
+    }
+
+    /// Where an upstream is; none for a void name.
+    pub fn address(&self, upstream: Upstream) -> Option<&Address> {
+        self.find(upstream).map(|one| &one.address)
+    }
+
+    /// Its name as the operator wrote it; none for a void one.
+    pub fn name(&self, upstream: Upstream) -> Option<&str> {
+        self.find(upstream).map(|one| self.listed[usize::from(one.target)].target.name())
+    }
+
+    /// Whether something new may go there, for who keeps connections: false for one that is drained, down or leaving, and for a void name.
+    pub fn serves(&self, upstream: Upstream) -> bool {
+        self.find(upstream).is_some_and(One::serves)
+    }
+
+    /// A connection to it is open, for this use. [`Upstreams::disconnected`] is owed for it, before the use ends or later.
+    pub fn connected(&mut self, upstream: Upstream) {
+        let one = self.there(upstream);
+        (one.connections, one.counts.connects) = (one.connections + 1, one.counts.connects + 1);
+    }
+
+    /// A connection to it is closed.
+    ///
+    /// # Panics
+    /// If none is open.
+    pub fn disconnected(&mut self, upstream: Upstream) {
+        let one = self.there(upstream);
+        assert!(one.connections > 0, "a connection is closed once");
+        one.connections -= 1;
+        self.settle(upstream.slot);
+    }
+
+    /// It has answered, so long after the use began: its first bytes have come. Ends its failures in a row.
+    pub fn answered(&mut self, upstream: Upstream, now: Instant, took: Duration) {
+        let one = self.there(upstream);
+        one.times.note(took);
+        one.health.answered(now);
+    }
+
+    /// A use has failed by its fault; the use has still to be ended. Returns whether it was ejected for that.
+    pub fn failed(&mut self, upstream: Upstream, now: Instant, failure: Failure) -> Option<Ejected> {
+        let others = (0..)
+            .zip(&self.slots)
+            .any(|(slot, Slot { one, .. })| slot != upstream.slot && one.as_ref().is_some_and(|one| one.is_in_rotation(now)));
+        let settings = self.settings;
+        let one = self.there(upstream);
+        one.counts.note(failure);
+        let ejected = one.health.failed(now, &settings, others);
+        one.counts.ejections += u64::from(ejected.is_some());
+        ejected
+    }
+
+    /// A use that failed there is tried anew elsewhere.
+    pub fn retried(&mut self, upstream: Upstream) {
+        self.there(upstream).counts.retries += 1;
+    }
+
+    /// Bytes that went to it and came from it. Nothing for a void name: bytes may pass behind the end of a use.
+    pub fn note_bytes(&mut self, upstream: Upstream, to: usize, from: usize) {
+        let slot = self.slots.get_mut(usize::from(upstream.slot)).filter(|slot| slot.generation == upstream.generation);
+        let Some(Slot { one: Some(One { counts, .. }), .. }) = slot else { return };
+        counts.bytes_to += to as u64;
+        counts.bytes_from += from as u64;
+    }
+
+    /// A use ends.
+    ///
+    /// # Panics
+    /// If none is under way.
+    pub fn end(&mut self, upstream: Upstream) {
+        let one = self.there(upstream);
+        assert!(one.uses > 0, "a use ends once");
+        one.uses -= 1;
+        self.settle(upstream.slot);
+    }
+
+    /// Takes upstreams out: nothing new goes there, and what is under way goes on. `name` is a target as it was written, or one address of a name. Returns how many
+    /// it names; 0 for an unknown one.
+    pub fn drain(&mut self, name: &str) -> usize {
+        self.set_drained(name, true, |_| {})
+    }
+
+    /// Takes them in again; they start slowly, if that is asked for.
+    pub fn enable(&mut self, name: &str, now: Instant) -> usize {
+        self.set_drained(name, false, |one| one.health.rise(now))
+    }
+
+    fn set_drained(&mut self, name: &str, is_drained: bool, changed: impl Fn(&mut One)) -> usize {
+        let mut named = 0;
+        let target = self.listed.iter().position(|listed| listed.target.name() == name);
+        if let Some(target) = target {
+            (self.listed[target].is_drained, named) = (is_drained, 1);
+        }
+        let mut addresses = 0;
+        for one in self.slots.iter_mut().filter_map(|slot| slot.one.as_mut()) {
+            let is_named = target.map_or_else(|| one.address.to_string() == name, |target| usize::from(one.target) == target);
+            if is_named && !one.is_leaving {
+                addresses += 1;
+                if one.is_drained != is_drained {
+                    one.is_drained = is_drained;
+                    changed(one);
+                }
+            }
+        }
+        named.max(addresses)
+    }
+
+    /// The next thing to be done by now, if there is one; ask until there is none.
+    pub fn due(&mut self, now: Instant) -> Option<Due> {
+        self.due_name(now).or_else(|| self.due_check(now))
+    }
+
+    fn due_name(&mut self, now: Instant) -> Option<Due> {
+        if self.resolving.is_some() {
+            return None;
+        }
+        let (number, listed) = (0..).zip(&mut self.listed).find(|(_, listed)| listed.resolve_at <= now)?;
+        let Place::Named { host, port } = listed.target.place().clone() else { return None };
+        (listed.resolve_at, self.resolving) = (Instant::NEVER, Some(number));
+        Some(Due::Resolve { host, port })
+    }
+
+    fn due_check(&mut self, now: Instant) -> Option<Due> {
+        if self.all().filter(|one| one.is_checked).count() >= CHECKS_MAX {
+            return None;
+        }
+        (0..).zip(&mut self.slots).find_map(|(slot, Slot { generation, one })| {
+            let one = one.as_mut().filter(|one| one.check_at <= now && !one.is_leaving)?;
+            (one.check_at, one.is_checked) = (Instant::NEVER, true);
+            let upstream = Upstream { slot, generation: *generation };
+            Some(Due::Check { upstream, address: one.address.clone() })
+        })
+    }
+
+    /// When [`Upstreams::due`] has something next, as far as is known now; never, until something that is under way has ended.
+    pub fn next_due(&self) -> Instant {
+        let names = self.listed.iter().filter(|_| self.resolving.is_none()).map(|listed| listed.resolve_at).min();
+        let has_room = self.all().filter(|one| one.is_checked).count() < CHECKS_MAX;
+        let checks = self.all().filter(|one| has_room && !one.is_leaving).map(|one| one.check_at).min();
+        names.into_iter().chain(checks).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// A check has ended: well, or not, or without a word about the upstream. Returns whether the upstream is up from now on, if that has changed.
+    pub fn checked(&mut self, upstream: Upstream, now: Instant, is_well: Option<bool>) -> Option<bool> {
+        let check = self.settings.check;
+        let one = self.there(upstream);
+        assert!(one.is_checked, "a check ends once");
+        one.is_checked = false;
+        one.counts.checks_failed += u64::from(is_well == Some(false));
+        let changed = check.and_then(|check| {
+            one.check_at = now + check.every;
+            one.health.checked(now, &check, is_well?)
+        });
+        self.settle(upstream.slot);
+        changed
+    }
+
+    /// The addresses of the name that was asked for have come, or why there are none. Without any, those that are known stay: a name server that is gone takes no upstream with it.
+    ///
+    /// # Panics
+    /// If no resolution is under way.
+    pub fn resolved(&mut self, now: Instant, found: Result<Vec<Address>, String>) {
+        // reason: documented.
+        let target = self.resolving.take().expect("a resolution ends once");
+        let listed = &mut self.listed[usize::from(target)];
+        let found = found.and_then(|found| if found.is_empty() { Err("it has no address".to_owned()) } else { Ok(found) });
+        let mut found = match found {
+            Ok(found) => found,
+            Err(why) => {
+                listed.fault = Some(why);
+                listed.resolve_at = now + RESOLVE_AGAIN.min(self.settings.resolve_every);
+                return;
+            }
+        };
+        (listed.fault, listed.resolve_at) = (None, now + self.settings.resolve_every);
+        let rises_from = std::mem::replace(&mut listed.is_known, true).then_some(now);
+        // Name servers turn their lists around: the same ones are taken of many.
+        found.sort_by_key(ToString::to_string);
+        found.dedup();
+        found.truncate(ADDRESSES_MAX);
+        for slot in 0..self.slots.len() as u16 {
+            let Some(one) = self.slots[usize::from(slot)].one.as_mut().filter(|one| one.target == target) else { continue };
+            let at = found.iter().position(|address| *address == one.address);
+            one.is_leaving = at.is_none();
+            at.map(|at| found.remove(at));
+            self.settle(slot);
+        }
+        for address in found {
+            self.admit(target, address, rises_from);
+            self.check_first(now);
+        }
+    }
+
+    /// How many upstreams are in rotation, and how many there are.
+    pub fn in_rotation(&self, now: Instant) -> (usize, usize) {
+        (self.all().filter(|one| one.is_in_rotation(now)).count(), self.all().count())
+    }
+
+    /// Each upstream as it is now, and each name that has no address.
+    pub fn rows(&self, now: Instant) -> Vec<Row> {
+        let row = |one: &One| Row {
+            name: self.listed[usize::from(one.target)].target.name().to_owned(),
+            address: Some(one.address.clone()),
+            state: self.state(one, now),
+            weight: one.weight,
+            uses: one.uses,
+            connections: one.connections,
+            fault: self.listed[usize::from(one.target)].fault.clone(),
+            counts: one.counts.clone(),
+            times: one.times.clone(),
+        };
+        let mut rows: Vec<Row> = Vec::new();
+        for (number, listed) in (0..).zip(&self.listed) {
+            let before = rows.len();
+            rows.extend(self.all().filter(|one| one.target == number).map(row));
+            if rows.len() == before {
+                rows.push(Row::unknown(&listed.target, listed.fault.clone()));
+            }
+        }
+        rows
+    }
+
+    /// Answers an operator's words ([`StreamService::operate`](corelane::StreamService::operate)): `upstreams show`, a list of rows; `upstreams drain NAME` and
+    /// `upstreams enable NAME`, how many are `named` so. None for others.
+    pub fn operate(&mut self, words: &str, now: Instant) -> Option<String> {
+        let words = words.strip_prefix("upstreams ")?;
+        let named = match words.split_once(' ') {
+            None if words == "show" => {
+                let rows: Vec<String> = self.rows(now).iter().map(Row::json).collect();
+                return Some(format!("[{}]", rows.join(",")));
+            }
+            Some(("drain", name)) => self.drain(name),
+            Some(("enable", name)) => self.enable(name, now),
+            _ => return None,
+        };
+        Some(format!("{{\"named\":{named}}}"))
+    }
+
+    fn state(&self, one: &One, now: Instant) -> State {
+        let is_rising = one.weight_now(now, &self.settings) < u32::from(one.weight) * crate::health::SHARE_MAX;
+        match one.health.ejected_until(now) {
+            _ if one.is_leaving => State::Leaving,
+            _ if one.is_drained => State::Drained,
+            _ if one.health.is_down() => State::Down,
+            Some(_) => State::Ejected,
+            None if is_rising => State::Rising,
+            None => State::Up,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Upstreams as an operator writes them: `HOST:PORT`, `ADDRESS:PORT`, `[IPv6]:PORT` or `unix:PATH`, each with `*WEIGHT` behind it if it is to have more than others.
+
+use corelane::Address;
+use std::fmt;
+use std::str::FromStr;
+
+/// The most upstreams that a list names.
+pub const TARGETS_MAX: usize = 64;
+
+/// The most addresses of one name that are used; of more, the first in their order.
+pub const ADDRESSES_MAX: usize = 16;
+
+/// The greatest weight of one upstream.
+pub const WEIGHT_MAX: u16 = 256;
+
+/// The longest name of a host (RFC 1035 section 2.3.4).
+const HOST_BYTES_MAX: usize = 253;
+
+/// Where a target is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At this address.
+    At(Address),
+    /// At the addresses of a name, which is resolved again and again.
+    Named {
+        /// The name.
+        host: String,
+        /// The port, never 0.
+        port: u16,
+    },
+}
+
+/// One entry of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    name: String,
+    place: Place,
+    weight: u16,
+}
+
+impl Target {
+    /// As it was written, without its weight: its name in commands and counters.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Its part beside others, 1 to [`WEIGHT_MAX`]. Each address of a name has it.
+    pub fn weight(&self) -> u16 {
+        self.weight
+    }
+}
+
+/// A list of targets: at least one, at most [`TARGETS_MAX`], none twice.
+///
+/// ```
+/// use corelane_upstreams::Targets;
+///
+/// let targets: Targets = "10.0.0.1:80*3,[2001:db8::1]:80,unix:/run/app.sock,app.example:8080".parse()?;
+/// assert_eq!(targets.all().iter().map(|target| target.weight()).collect::<Vec<_>>(), [3, 1, 1, 1]);
+/// assert_eq!(targets.all()[1].name(), "[2001:db8::1]:80");
+/// # Ok::<(), corelane_upstreams::TargetError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Targets(Vec<Target>);
+
+impl Targets {
+    /// All of them, in their order.
+    pub fn all(&self) -> &[Target] {
+        &self.0
+    }
+}
+
+/// Why a list cannot be used. The operator is at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetError {
+    /// The entry.
+    pub text: String,
+    /// The reason, with the remedy.
+    pub why: String,
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.text, self.why)
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+impl FromStr for Targets {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let wrong = |text: &str, why: String| TargetError { text: text.to_owned(), why };
+        let mut all: Vec<Target> = Vec::new();
+        for text in text.split(',') {
+            let target = target(text).map_err(|why| wrong(text, why))?;
+            if all.iter().any(|known| known.name == target.name) {
+                return Err(wrong(text, "it is named twice: give it a weight instead, as in HOST:PORT*2".to_owned()));
+            }
+            if all.len() == TARGETS_MAX {
+                return Err(wrong(text, format!("there are {TARGETS_MAX} upstreams at the most")));
+            }
+            all.push(target);
+        }
+        Ok(Self(all))
+    }
+}
+
+fn target(text: &str) -> Result<Target, String> {
+    let (name, weight) = match text.rsplit_once('*') {
+        None => (text, 1),
+        Some((name, digits)) => (name, weight(digits)?),
+    };
+    Ok(Target { name: name.to_owned(), place: place(name)?, weight })
+}
+
+fn weight(digits: &str) -> Result<u16, String> {
+    let number = digits.parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight));
+    number.filter(|_| !digits.starts_with('+')).ok_or_else(|| format!("behind * stands a weight from 1 to {WEIGHT_MAX}"))
+}
+
+fn place(name: &str) -> Result<Place, String> {
+    if name.starts_with("unix:") {
+        return name.parse().map(Place::At).map_err(|error: corelane::service::AddressError| error.to_string());
+    }
+    if let Ok(address) = name.parse::<Address>() {
+        return match address.inet() {
+            Some(inet) if inet.port() != 0 => Ok(Place::At(address)),
+            _ => Err("its port is missing: write HOST:PORT".to_owned()),
+        };
+    }
+    let (host, port) = name.rsplit_once(':').ok_or("write HOST:PORT, [IPv6]:PORT or unix:PATH")?;
+    let port = port.parse().ok().filter(|&port: &u16| port > 0 && name.as_bytes()[host.len() + 1].is_ascii_digit());
+    let port = port.ok_or("behind the colon stands a port from 1 to 65535")?;
+    if host.contains([':', '[', ']']) {
+        return Err("an IPv6 address stands in brackets: [2001:db8::1]:80".to_owned());
+    }
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if host.is_empty() || host.len() > HOST_BYTES_MAX || !host.bytes().all(is_fit) {
+        return Err(format!(
+            "{host:?} is no name of a host: letters, digits, hyphens and dots, {HOST_BYTES_MAX} bytes at the most"
+        ));
+    }
+    Ok(Place::Named { host: host.to_owned(), port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let targets: Targets = "localhost:1,127.0.0.1:2*256,[::1]:3*1,unix:/x,unix:@y".parse().unwrap();
+        let of = |place: &Place| match place {
+            Place::At(address) => address.to_string(),
+            Place::Named { host, port } => format!("name {host} {port}"),
+        };
+        let all: Vec<_> = targets.all().iter().map(|target| (target.name(), of(target.place()), target.weight())).collect();
+        let expected = [
+            ("localhost:1", "name localhost 1", 1),
+            ("127.0.0.1:2", "127.0.0.1:2", 256),
+            ("[::1]:3", "[::1]:3", 1),
+            ("unix:/x", "unix:/x", 1),
+            ("unix:@y", "unix:@y", 1),
+        ];
+        assert_eq!(all, expected.map(|(name, place, weight)| (name, place.to_owned(), weight)));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_remedy() {
+        for (wrong, said) in [
+            ("", "write HOST:PORT"),
+            ("a", "write HOST:PORT"),
+            ("a:1,", "write HOST:PORT"),
+            ("a:", "a port from 1 to 65535"),
+            ("a:0", "a port from 1 to 65535"),
+            ("a:65536", "a port from 1 to 65535"),
+            ("a:+5", "a port from 1 to 65535"),
+            ("127.0.0.1:0", "its port is missing"),
+            ("127.0.0.1", "write HOST:PORT"),
+            ("::1:80", "in brackets"),
+            ("[::1]", "a port from 1 to 65535"),
+            (":80", "no name of a host"),
+            ("a b:80", "no name of a host"),
+            ("a\n:80", "no name of a host"),
+            ("a:80*0", "a weight from 1 to 256"),
+            ("a:80*257", "a weight from 1 to 256"),
+            ("a:80*+1", "a weight from 1 to 256"),
+            ("a:80*", "a weight from 1 to 256"),
+            ("a:80,b:80,a:80*2", "named twice"),
+            ("unix:", "unix:"),
+        ] {
+            let error = wrong.parse::<Targets>().unwrap_err().to_string();
+            assert!(error.contains(said), "{wrong}: {error}");
+        }
+        let many: Vec<String> = (1..=TARGETS_MAX).map(|port| format!("a:{port}")).collect();
+        assert_eq!(many.join(",").parse::<Targets>().unwrap().all().len(), TARGETS_MAX);
+        assert!((many.join(",") + ",b:1").parse::<Targets>().unwrap_err().why.contains("64 upstreams"));
+        let long = "a".repeat(HOST_BYTES_MAX + 1);
+        assert!(format!("{long}:1").parse::<Targets>().is_err() && format!("{}:1", &long[1..]).parse::<Targets>().is_ok());
+    }
+}

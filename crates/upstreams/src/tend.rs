@@ -1,0 +1,100 @@
+//! What a table of upstreams wants done, done on a lane: names are resolved by a helper thread, upstreams are checked by connections.
+
+use crate::table::{Due, Upstream, Upstreams};
+use corelane::lanes::Url;
+use corelane::service::{Outcome, Random, Talk};
+use corelane::{Address, Cx, Instant};
+use std::net::IpAddr;
+
+/// How a service has its upstreams tended.
+#[derive(Clone, Copy, Debug)]
+pub struct Tending {
+    /// The token of its alarm for that: in [`alarm`](corelane::StreamService::alarm) call [`tend`].
+    pub alarm: u64,
+    /// The token of its calls on helper threads: in [`completed`](corelane::StreamService::completed) tell the table what was [`found`], and call [`tend`].
+    pub completed: u64,
+    /// Asks for the addresses of a name; [`Tending::system`] unless a test has its own.
+    pub resolve: fn(&str, u16) -> Result<Vec<Address>, String>,
+}
+
+impl Tending {
+    /// With the system's resolver (getaddrinfo(3)).
+    pub const fn new(alarm: u64, completed: u64) -> Self {
+        Self { alarm, completed, resolve: Self::system }
+    }
+
+    /// The addresses of a name by the system. Waits as long as the system does: for helper threads.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn system(host: &str, port: u16) -> Result<Vec<Address>, String> {
+        let url = Url::parse(&format!("tcp://{host}"), port).map_err(|error| error.to_string())?;
+        url.resolve().map_err(|error| error.to_string())
+    }
+}
+
+/// The addresses that a helper thread has found, of the outcome of its call; or why it has not.
+///
+/// # Errors
+/// Why, for [`Upstreams::resolved`].
+pub fn found(outcome: Outcome) -> Result<Vec<Address>, String> {
+    match outcome {
+        Outcome::Offloaded(result) => match result.0.downcast::<Found>() {
+            Ok(found) => found.0,
+            Err(_) => Err("a helper thread has answered something else".to_owned()),
+        },
+        Outcome::Failed(fault) => Err(format!("no helper thread has asked: {fault}")),
+        _ => Err("something else has ended".to_owned()),
+    }
+}
+
+/// What a helper thread has found.
+struct Found(Result<Vec<Address>, String>);
+
+/// Does what is due, and sets the alarm for what is due next: in [`started`](corelane::StreamService::started), and whenever something of it has ended. `session` makes the session of a connection
+/// that checks an upstream. The service owes the table [`Upstreams::checked`] for it: well when it is connected, not when it is closed with an error. It closes what is connected.
+/// A check takes `connect_limit` at the most.
+pub fn tend<T: Talk, S: 'static>(
+    cx: &mut Cx<'_, T>,
+    upstreams: &mut Upstreams,
+    tending: Tending,
+    mut session: impl FnMut(Upstream) -> S,
+) {
+    while let Some(due) = upstreams.due(cx.now()) {
+        match due {
+            Due::Resolve { .. } if !cx.ask_offload() => {
+                upstreams.resolved(cx.now(), Err("helper threads have as many calls as they may".to_owned()));
+            }
+            Due::Resolve { host, port } => {
+                let resolve = tending.resolve;
+                cx.offload(move || Found(resolve(&host, port)), tending.completed);
+            }
+            Due::Check { upstream, address } => {
+                if cx.connect(address, session(upstream)).is_err() {
+                    // The bound of connections is ours, and says nothing of the upstream.
+                    upstreams.checked(upstream, cx.now(), None);
+                }
+            }
+        }
+    }
+    let next = upstreams.next_due();
+    if next < Instant::NEVER {
+        // At the bound of alarms, a resolution or a check that ends sets the next one.
+        let _ = cx.start_alarm(next, tending.alarm);
+    }
+}
+
+/// The key by which all connections of a client find the same upstream: its IP address. All clients over Unix sockets have one.
+pub fn address_key(peer: &Address) -> u64 {
+    let bits = match peer.ip().map(|ip| ip.to_canonical()) {
+        Some(IpAddr::V4(ip)) => u128::from(ip.to_bits()),
+        Some(IpAddr::V6(ip)) => ip.to_bits(),
+        None => 0,
+    };
+    Random::new(bits as u64 ^ Random::new((bits >> 64) as u64).bits()).bits()
+}
+
+/// The key by which each flow has an upstream of its own: IP address and port.
+pub fn flow_key(peer: &Address) -> u64 {
+    Random::new(address_key(peer) ^ u64::from(peer.port())).bits()
+}

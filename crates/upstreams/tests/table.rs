@@ -1,0 +1,304 @@
+//! The table as a whole, under long rows of random events, beside what a reader of its words would expect.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use corelane::service::Random;
+use corelane::testing::for_seeds;
+use corelane::{Address, Instant};
+use corelane_upstreams::{Balance, Check, Due, Failure, Row, Settings, State, TRIES_MAX, Targets, Tried, Upstream, Upstreams};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanoseconds(millis * 1_000_000)
+}
+
+fn table(targets: &str, settings: Settings) -> Upstreams {
+    let mut table = Upstreams::new(&targets.parse::<Targets>().unwrap(), settings, 0);
+    table.start(at(0));
+    table
+}
+
+fn addresses(texts: &[&str]) -> Vec<Address> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+/// What is held of one upstream, as the test knows it.
+#[derive(Default)]
+struct Held {
+    uses: u32,
+    connections: u32,
+}
+
+struct Play {
+    random: Random,
+    table: Upstreams,
+    now: Instant,
+    held: BTreeMap<Upstream, Held>,
+    checks: Vec<Upstream>,
+    is_resolving: bool,
+}
+
+/// A table's rows that may be taken, and among them those in rotation.
+fn serving(rows: &[Row]) -> (usize, usize) {
+    let count = |states: &[State]| rows.iter().filter(|row| states.contains(&row.state)).count();
+    let in_rotation = count(&[State::Up, State::Rising]);
+    (in_rotation + count(&[State::Ejected]), in_rotation)
+}
+
+impl Play {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let balance = [Balance::RoundRobin, Balance::Least, Balance::Hash][random.index(3)];
+        let settings = Settings {
+            balance,
+            failures_max: random.below(4) as u32,
+            slow_start: SECOND * random.below(3) as u32,
+            check: (random.below(2) == 0).then(|| Check::every(SECOND)),
+            ..Settings::new()
+        };
+        let targets = ["10.0.0.1:80*3,10.0.0.2:80,unix:/x", "a.test:80,10.0.0.9:80", "10.0.0.1:80"][random.index(3)];
+        let table = table(targets, settings);
+        Self { random, table, now: at(0), held: BTreeMap::new(), checks: Vec::new(), is_resolving: false }
+    }
+
+    fn row(&self, upstream: Upstream) -> Row {
+        let (name, address) = (self.table.name(upstream).unwrap(), self.table.address(upstream).unwrap());
+        let rows = self.table.rows(self.now);
+        rows.into_iter().find(|row| row.name == name && row.address.as_ref() == Some(address)).unwrap()
+    }
+
+    /// The state of one, if it may be taken by a use that has tried these.
+    fn untried(&self, tried: &[Row]) -> (usize, usize) {
+        let mut rows = self.table.rows(self.now);
+        rows.retain(|row| !tried.iter().any(|tried| tried.name == row.name && tried.address == row.address));
+        serving(&rows)
+    }
+
+    fn begin(&mut self) {
+        let (mut tried, mut rows) = (Tried::default(), Vec::new());
+        loop {
+            let (serving, in_rotation) = self.untried(&rows);
+            let taken = self.table.begin(self.now, self.random.bits(), &tried);
+            assert_eq!(taken.is_some(), serving > 0, "one is taken if one is left");
+            let Some(taken) = taken else { return };
+            assert!(!tried.has(taken) && self.table.serves(taken), "none is taken twice");
+            let row = self.row(taken);
+            assert_eq!(row.state == State::Ejected, in_rotation == 0, "ejected ones come behind those in rotation");
+            self.held.entry(taken).or_default().uses += 1;
+            tried.add(taken);
+            rows.push(row);
+            if tried.is_full() || self.random.below(2) == 0 {
+                assert!(tried.count() == rows.len() && rows.len() <= TRIES_MAX);
+                return;
+            }
+            self.fail(taken);
+            self.table.retried(taken);
+        }
+    }
+
+    fn fail(&mut self, upstream: Upstream) {
+        let failures = [Failure::Connect, Failure::Timeout, Failure::Reset, Failure::Answer];
+        let was_in = [State::Up, State::Rising].contains(&self.row(upstream).state);
+        let before = self.table.in_rotation(self.now).0;
+        let ejected = self.table.failed(upstream, self.now, failures[self.random.index(4)]);
+        let after = self.table.in_rotation(self.now).0;
+        assert_eq!(before - after, usize::from(was_in && ejected.is_some()));
+        assert!(ejected.is_none() || after > 0, "the last one is not ejected");
+    }
+
+    fn any_held(&mut self) -> Option<Upstream> {
+        let at = self.random.index(self.held.len());
+        self.held.keys().nth(at).copied()
+    }
+
+    fn step(&mut self) {
+        self.now += Duration::from_millis(self.random.below(1 << self.random.clone().below(13)));
+        let held = self.any_held();
+        match (self.random.below(10), held) {
+            (0..3, _) => self.begin(),
+            (3, Some(one)) => self.fail(one),
+            (4, Some(one)) => self.table.answered(one, self.now, SECOND),
+            (5..8, Some(one)) => self.change(one),
+            (8, _) => self.operate(),
+            _ => self.tend(),
+        }
+    }
+
+    fn change(&mut self, one: Upstream) {
+        let held = self.held.get_mut(&one).unwrap();
+        match self.random.below(4) {
+            0 => (self.table.connected(one), held.connections += 1).1,
+            1 if held.connections > 0 => (self.table.disconnected(one), held.connections -= 1).1,
+            _ if held.uses > 0 => (self.table.end(one), held.uses -= 1).1,
+            _ => {}
+        }
+        if held.uses + held.connections == 0 {
+            self.held.remove(&one);
+        }
+    }
+
+    fn operate(&mut self) {
+        let name = ["10.0.0.1:80", "a.test:80", "unix:/x", "10.1.0.3:80"][self.random.index(4)];
+        match self.random.below(3) {
+            0 => self.table.drain(name),
+            _ => self.table.enable(name, self.now),
+        };
+    }
+
+    fn tend(&mut self) {
+        while let Some(due) = self.table.due(self.now) {
+            match due {
+                Due::Resolve { .. } => assert!(!std::mem::replace(&mut self.is_resolving, true), "one at a time"),
+                Due::Check { upstream, .. } => self.checks.push(upstream),
+            }
+        }
+        assert!(self.checks.len() <= 16, "what is under way is bounded");
+        assert!(self.table.next_due() > self.now, "all that was due was taken");
+        if !self.checks.is_empty() && self.random.below(2) == 0 {
+            let checked = self.checks.swap_remove(self.random.index(self.checks.len()));
+            let well = [None, Some(true), Some(false)][self.random.index(3)];
+            self.table.checked(checked, self.now, well);
+        }
+        if self.is_resolving && self.random.below(2) == 0 {
+            self.is_resolving = false;
+            let all = addresses(&["10.1.0.1:80", "10.1.0.2:80", "10.1.0.3:80", "10.1.0.4:80"]);
+            let some = all.into_iter().filter(|_| self.random.below(2) == 0).collect();
+            let found = if self.random.below(4) == 0 { Err("no".to_owned()) } else { Ok(some) };
+            self.table.resolved(self.now, found);
+        }
+    }
+
+    /// What is held is there, and what has left and is not held is gone.
+    fn judge(&self) {
+        let rows = self.table.rows(self.now);
+        let sum = |of: fn(&Row) -> u32| rows.iter().map(of).sum::<u32>();
+        assert_eq!(sum(|row| row.uses), self.held.values().map(|held| held.uses).sum::<u32>());
+        assert_eq!(sum(|row| row.connections), self.held.values().map(|held| held.connections).sum::<u32>());
+        for upstream in self.held.keys().chain(&self.checks) {
+            assert!(self.table.address(*upstream).is_some(), "what is held is there");
+        }
+        for row in rows.iter().filter(|row| row.state == State::Leaving) {
+            let is_checked = self.checks.iter().any(|checked| self.table.address(*checked) == row.address.as_ref());
+            assert!(row.uses + row.connections > 0 || is_checked, "nobody holds what is leaving: {row:?}");
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_one_is_taken_if_one_serves_and_the_last_is_not_ejected() {
+    for_seeds(2_000, |seed| {
+        let mut play = Play::new(seed);
+        for _ in 0..200 {
+            play.step();
+            play.judge();
+        }
+    });
+}
+
+#[test]
+fn lanes_begin_with_different_ones() {
+    let targets: Targets = "10.0.0.1:1,10.0.0.1:2,10.0.0.1:3".parse().unwrap();
+    let first = |lane| {
+        let mut table = Upstreams::new(&targets, Settings::new(), lane);
+        let taken = table.begin(at(0), 0, &Tried::default()).unwrap();
+        table.address(taken).unwrap().port()
+    };
+    assert_eq!([0, 1, 2, 3].map(first), [1, 2, 3, 1]);
+}
+
+fn taken(table: &mut Upstreams, now: Instant, times: usize) -> BTreeMap<u16, usize> {
+    let mut counts = BTreeMap::new();
+    for _ in 0..times {
+        let taken = table.begin(now, 0, &Tried::default()).unwrap();
+        *counts.entry(table.address(taken).unwrap().port()).or_default() += 1;
+        table.end(taken);
+    }
+    counts
+}
+
+#[test]
+fn a_drained_one_gets_nothing_new_and_comes_back_slowly() {
+    let mut table = table("10.0.0.1:1,10.0.0.1:2", Settings { slow_start: 10 * SECOND, ..Settings::new() });
+    assert_eq!((table.drain("10.0.0.1:9"), table.drain("10.0.0.1:1")), (0, 1));
+    assert_eq!(taken(&mut table, at(0), 100), [(2, 100)].into());
+    assert_eq!(table.enable("10.0.0.1:1", at(0)), 1);
+    let rising = taken(&mut table, at(1_000), 110);
+    assert_eq!(rising, [(1, 10), (2, 100)].into());
+    assert_eq!(taken(&mut table, at(10_000), 100), [(1, 50), (2, 50)].into());
+}
+
+#[test]
+fn a_name_has_the_addresses_that_it_has_now() {
+    let mut table = table("a.test:80", Settings { slow_start: 10 * SECOND, ..Settings::new() });
+    assert_eq!(table.begin(at(0), 0, &Tried::default()), None, "it has no address yet");
+    assert_eq!(table.rows(at(0))[0].state, State::Unresolved);
+    let Some(Due::Resolve { host, port: 80 }) = table.due(at(0)) else { panic!("its name is asked for") };
+    assert_eq!((host.as_str(), table.due(at(0)), table.next_due()), ("a.test", None, Instant::NEVER));
+    table.resolved(at(0), Ok(addresses(&["10.0.0.1:80", "10.0.0.1:80"])));
+    assert_eq!((table.next_due(), table.rows(at(0)).len()), (at(30_000), 1));
+    assert_eq!(table.rows(at(0))[0].state, State::Up, "the first ones start at once");
+    let held = table.begin(at(0), 0, &Tried::default()).unwrap();
+
+    assert!(matches!(table.due(at(30_000)), Some(Due::Resolve { .. })));
+    table.resolved(at(30_000), Err("the name server is gone".to_owned()));
+    let row = table.rows(at(30_000)).remove(0);
+    assert_eq!((row.state, row.fault.as_deref()), (State::Up, Some("the name server is gone")), "what is known stays");
+    assert_eq!(table.next_due(), at(35_000), "it is asked again soon");
+
+    assert!(table.due(at(35_000)).is_some());
+    table.resolved(at(35_000), Ok(addresses(&["10.0.0.2:80"])));
+    let states = |table: &Upstreams| table.rows(at(35_000)).iter().map(|row| row.state).collect::<Vec<_>>();
+    assert_eq!(states(&table), [State::Leaving, State::Rising]);
+    assert!(!table.serves(held) && table.address(held).is_some());
+    table.end(held);
+    assert_eq!((states(&table), table.address(held)), (vec![State::Rising], None));
+}
+
+#[test]
+fn addresses_of_a_name_are_bounded_and_the_same_of_many() {
+    let mut table = table("a.test:80", Settings::new());
+    let mut many: Vec<Address> = (0..40).map(|last| format!("10.0.0.{last}:80").parse().unwrap()).collect();
+    assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
+    table.resolved(at(0), Ok(many.clone()));
+    let known = |table: &Upstreams| table.rows(at(0)).into_iter().map(|row| row.address).collect::<Vec<_>>();
+    let first = known(&table);
+    many.rotate_left(17);
+    assert!(table.due(at(30_000)).is_some());
+    table.resolved(at(30_000), Ok(many));
+    assert_eq!((first.len(), known(&table) == first), (16, true));
+}
+
+#[test]
+fn other_addresses_each_time_fill_no_table_without_bound() {
+    let mut table = table("a.test:80", Settings::new());
+    for round in 0..400_u32 {
+        let now = at(u64::from(round) * 30_000);
+        assert!(matches!(table.due(now), Some(Due::Resolve { .. })));
+        let found = (0..16).map(|last| format!("10.{}.{}.{last}:80", round / 256, round % 256).parse().unwrap()).collect();
+        table.resolved(now, Ok(found));
+        // Each is held for ever.
+        assert!((0..16).all(|_| table.begin(now, 0, &Tried::default()).is_some()));
+    }
+    assert_eq!(table.rows(at(0)).len(), 4_096);
+}
+
+#[test]
+fn rows_of_lanes_are_joined_by_upstream() {
+    let mut one = table("10.0.0.1:1,b.test:2", Settings::new());
+    let mut other = table("10.0.0.1:1,b.test:2", Settings { failures_max: 1, ..Settings::new() });
+    let first = one.begin(at(0), 0, &Tried::default()).unwrap();
+    one.note_bytes(first, 3, 4);
+    one.answered(first, at(0), SECOND);
+    let second = other.begin(at(0), 0, &Tried::default()).unwrap();
+    other.connected(second);
+    other.failed(second, at(0), Failure::Reset);
+    let mut rows = one.rows(at(0));
+    Row::join(&mut rows, other.rows(at(0)));
+    assert_eq!(rows.len(), 2);
+    let row = &rows[0];
+    assert_eq!((row.uses, row.connections, row.counts.uses, row.counts.failed_reset), (2, 1, 2, 1));
+    assert_eq!((row.counts.bytes_to, row.counts.bytes_from, row.times.count()), (3, 4, 1));
+    assert_eq!(row.state, State::Up, "the last one is not ejected");
+}

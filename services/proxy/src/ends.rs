@@ -1,0 +1,56 @@
+//! What a connection of the proxy is.
+
+use corelane::Instant;
+use corelane::service::ConnectionId;
+use corelane_upstreams::{Tried, Upstream};
+
+/// One connection.
+#[derive(Debug)]
+pub enum End {
+    /// A client's.
+    Client(Client),
+    /// To an upstream, for a client.
+    Server(Server),
+    /// To an upstream, to see whether it takes one.
+    Check(Upstream),
+    /// The same when that is known.
+    Checked,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    /// The connection to its upstream, or the attempt at one.
+    pub(crate) server: Option<(ConnectionId, Upstream)>,
+    /// That is open: bytes pass.
+    pub(crate) is_joined: bool,
+}
+
+/// The connection of a client to its upstream.
+#[derive(Debug)]
+pub struct Server {
+    pub(crate) client: ConnectionId,
+    pub(crate) upstream: Upstream,
+    /// With this one.
+    pub(crate) tried: Tried,
+    /// When the attempt began.
+    pub(crate) since: Instant,
+    pub(crate) stage: Stage,
+}
+
+/// How far an upstream has come with a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It has not taken the connection.
+    Connecting,
+    /// It has, and has sent nothing.
+    Silent,
+    Answered,
+}
+
+/// What a client's connection is told of its upstream.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    pub(crate) server: (ConnectionId, Upstream),
+    pub(crate) is_joined: bool,
+}
