@@ -40,6 +40,7 @@ mod polling;
 mod polling_load;
 mod profile;
 mod proxied;
+mod proxy;
 mod receiving;
 mod refusals;
 mod rpc;

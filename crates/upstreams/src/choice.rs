@@ -7,7 +7,7 @@ use corelane::service::Random;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     /// Its place in the table.
-    pub slot: u16,
+    pub index: u16,
     /// Its weight, with its share of a slow start; never 0.
     pub weight: u32,
     /// Its weight without that.
@@ -35,9 +35,9 @@ pub(crate) fn choose(balance: Balance, candidates: &mut [Candidate], key: u64) -
 fn in_turn(candidates: &mut [Candidate]) -> Option<u16> {
     let all: i64 = candidates.iter().map(|one| i64::from(one.weight)).sum();
     candidates.iter_mut().for_each(|one| one.standing += i64::from(one.weight));
-    let next = candidates.iter_mut().max_by_key(|one| (one.standing, std::cmp::Reverse(one.slot)))?;
+    let next = candidates.iter_mut().max_by_key(|one| (one.standing, std::cmp::Reverse(one.index)))?;
     next.standing -= all;
-    Some(next.slot)
+    Some(next.index)
 }
 
 /// The one that would have the fewest uses for its weight; of equals the one that was not taken for longest.
@@ -45,9 +45,9 @@ fn least(candidates: &[Candidate]) -> Option<u16> {
     let next = candidates.iter().min_by(|a, b| {
         let (load_a, load_b) = (u64::from(a.uses) + 1, u64::from(b.uses) + 1);
         let loads = (load_a * u64::from(b.weight)).cmp(&(load_b * u64::from(a.weight)));
-        loads.then((a.taken_at, a.slot).cmp(&(b.taken_at, b.slot)))
+        loads.then((a.taken_at, a.index).cmp(&(b.taken_at, b.index)))
     })?;
-    Some(next.slot)
+    Some(next.index)
 }
 
 /// The one whose mark goes best with the key.
@@ -57,7 +57,7 @@ fn by_key(candidates: &[Candidate], key: u64) -> Option<u16> {
         // A draw of 0 has no logarithm.
         f64::from(one.whole_weight) / -(drawn.max(f64::MIN_POSITIVE)).ln()
     };
-    candidates.iter().max_by(|a, b| score(a).total_cmp(&score(b)).then(b.mark.cmp(&a.mark))).map(|one| one.slot)
+    candidates.iter().max_by(|a, b| score(a).total_cmp(&score(b)).then(b.mark.cmp(&a.mark))).map(|one| one.index)
 }
 
 #[cfg(test)]
@@ -66,12 +66,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn candidates(weights: &[u16]) -> Vec<Candidate> {
-        let one = |(slot, weight): (usize, &u16)| Candidate {
-            slot: slot as u16,
+        let one = |(index, weight): (usize, &u16)| Candidate {
+            index: index as u16,
             weight: u32::from(*weight),
             whole_weight: *weight,
             uses: 0,
-            mark: Random::new(slot as u64).bits(),
+            mark: Random::new(index as u64).bits(),
             standing: 0,
             taken_at: 0,
         };

@@ -29,7 +29,7 @@ const RESOLVE_AGAIN: Duration = Duration::from_secs(5);
 /// Names an upstream in its table. It is good as long as a use, a connection or a check of it has not ended; behind that it may be void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Upstream {
-    slot: u16,
+    index: u16,
     generation: NonZeroU16,
 }
 
@@ -96,7 +96,7 @@ struct Listed {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct Entry {
     generation: NonZeroU16,
     one: Option<One>,
 }
@@ -107,7 +107,7 @@ pub struct Upstreams {
     settings: Settings,
     lane: usize,
     listed: Vec<Listed>,
-    slots: Vec<Slot>,
+    entries: Vec<Entry>,
     /// Choices so far.
     turn: u64,
     /// Choices to be made in vain first, so that lanes do not all begin with the same one.
@@ -130,7 +130,7 @@ impl Upstreams {
         };
         let listed = targets.all().iter().map(listed).collect();
         let mut table =
-            Self { settings, lane, listed, slots: Vec::new(), turn: 0, ahead: lane, resolving: None, candidates: Vec::new() };
+            Self { settings, lane, listed, entries: Vec::new(), turn: 0, ahead: lane, resolving: None, candidates: Vec::new() };
         for (number, target) in (0..).zip(targets.all()) {
             if let Place::At(address) = target.place() {
                 table.listed[usize::from(number)].is_known = true;
@@ -148,7 +148,7 @@ impl Upstreams {
     /// Has those checked that were not yet: not all at once, and not on all lanes at once.
     fn check_first(&mut self, now: Instant) {
         let Some(check) = self.settings.check else { return };
-        for one in self.slots.iter_mut().filter_map(|slot| slot.one.as_mut()).filter(|one| !one.is_known_to_checks) {
+        for one in self.entries.iter_mut().filter_map(|entry| entry.one.as_mut()).filter(|one| !one.is_known_to_checks) {
             let delay = Random::new(one.mark ^ (self.lane as u64) << 32).time_below(check.every);
             (one.check_at, one.is_known_to_checks) = (now + delay, true);
         }
@@ -180,36 +180,38 @@ impl Upstreams {
             counts: Default::default(),
             times: Default::default(),
         };
-        let free = self.slots.iter().position(|slot| slot.one.is_none());
+        let free = self.entries.iter().position(|entry| entry.one.is_none());
         match free {
-            Some(free) => self.slots[free].one = Some(one),
-            None if self.slots.len() < UPSTREAMS_MAX => self.slots.push(Slot { generation: NonZeroU16::MIN, one: Some(one) }),
+            Some(free) => self.entries[free].one = Some(one),
+            None if self.entries.len() < UPSTREAMS_MAX => {
+                self.entries.push(Entry { generation: NonZeroU16::MIN, one: Some(one) })
+            }
             None => {}
         }
     }
 
     fn all(&self) -> impl Iterator<Item = &One> {
-        self.slots.iter().filter_map(|slot| slot.one.as_ref())
+        self.entries.iter().filter_map(|entry| entry.one.as_ref())
     }
 
     fn find(&self, upstream: Upstream) -> Option<&One> {
-        let slot = self.slots.get(usize::from(upstream.slot))?;
-        slot.one.as_ref().filter(|_| slot.generation == upstream.generation)
+        let entry = self.entries.get(usize::from(upstream.index))?;
+        entry.one.as_ref().filter(|_| entry.generation == upstream.generation)
     }
 
     fn there(&mut self, upstream: Upstream) -> &mut One {
-        let slot = &mut self.slots[usize::from(upstream.slot)];
-        assert!(slot.generation == upstream.generation, "an upstream is named as long as it is held");
+        let entry = &mut self.entries[usize::from(upstream.index)];
+        assert!(entry.generation == upstream.generation, "an upstream is named as long as it is held");
         // reason: as asserted.
-        slot.one.as_mut().expect("an upstream that is held is there")
+        entry.one.as_mut().expect("an upstream that is held is there")
     }
 
     /// Lets one go that has left its name, once nobody holds it.
-    fn settle(&mut self, slot: u16) {
-        let slot = &mut self.slots[usize::from(slot)];
-        if slot.one.as_ref().is_some_and(|one| one.is_leaving && !one.is_held()) {
-            slot.one = None;
-            slot.generation = slot.generation.checked_add(1).unwrap_or(NonZeroU16::MIN);
+    fn settle(&mut self, index: u16) {
+        let entry = &mut self.entries[usize::from(index)];
+        if entry.one.as_ref().is_some_and(|one| one.is_leaving && !one.is_held()) {
+            entry.one = None;
+            entry.generation = entry.generation.checked_add(1).unwrap_or(NonZeroU16::MIN);
         }
     }
 
@@ -218,12 +220,12 @@ impl Upstreams {
     pub fn begin(&mut self, now: Instant, key: u64, tried: &Tried) -> Option<Upstream> {
         let taken = self.choose(now, key, tried)?;
         self.turn += 1;
-        let slot = &mut self.slots[usize::from(taken)];
+        let entry = &mut self.entries[usize::from(taken)];
         // reason: candidates are those that are there.
-        let one = slot.one.as_mut().expect("one that was chosen is there");
+        let one = entry.one.as_mut().expect("one that was chosen is there");
         (one.uses, one.taken_at) = (one.uses + 1, self.turn);
         one.counts.uses += 1;
-        Some(Upstream { slot: taken, generation: slot.generation })
+        Some(Upstream { index: taken, generation: entry.generation })
     }
 
     fn choose(&mut self, now: Instant, key: u64, tried: &Tried) -> Option<u16> {
@@ -237,7 +239,7 @@ impl Upstreams {
             taken = choose(self.settings.balance, &mut self.candidates, key);
         }
         for candidate in &self.candidates {
-            let one = self.slots[usize::from(candidate.slot)].one.as_mut();
+            let one = self.entries[usize::from(candidate.index)].one.as_mut();
             // reason: as above.
             one.expect("a candidate is there").standing = candidate.standing;
         }
@@ -246,13 +248,13 @@ impl Upstreams {
 
     fn gather(&mut self, tried: &Tried, is_fit: impl Fn(&One) -> bool, now: Instant) {
         self.candidates.clear();
-        for (slot, Slot { generation, one }) in (0..).zip(&self.slots) {
+        for (index, Entry { generation, one }) in (0..).zip(&self.entries) {
             let Some(one) = one.as_ref().filter(|one| is_fit(one)) else { continue };
-            if tried.has(Upstream { slot, generation: *generation }) {
+            if tried.has(Upstream { index, generation: *generation }) {
                 continue;
             }
             self.candidates.push(Candidate {
-                slot,
+                index,
                 weight: one.weight_now(now, &self.settings),
                 whole_weight: one.weight,
                 uses: one.uses,
@@ -292,7 +294,7 @@ impl Upstreams {
         let one = self.there(upstream);
         assert!(one.connections > 0, "a connection is closed once");
         one.connections -= 1;
-        self.settle(upstream.slot);
+        self.settle(upstream.index);
     }
 
     /// It has answered, so long after the use began: its first bytes have come. Ends its failures in a row.
@@ -305,8 +307,8 @@ impl Upstreams {
     /// A use has failed by its fault; the use has still to be ended. Returns whether it was ejected for that.
     pub fn failed(&mut self, upstream: Upstream, now: Instant, failure: Failure) -> Option<Ejected> {
         let others = (0..)
-            .zip(&self.slots)
-            .any(|(slot, Slot { one, .. })| slot != upstream.slot && one.as_ref().is_some_and(|one| one.is_in_rotation(now)));
+            .zip(&self.entries)
+            .any(|(index, Entry { one, .. })| index != upstream.index && one.as_ref().is_some_and(|one| one.is_in_rotation(now)));
         let settings = self.settings;
         let one = self.there(upstream);
         one.counts.note(failure);
@@ -322,8 +324,8 @@ impl Upstreams {
 
     /// Bytes that went to it and came from it. Nothing for a void name: bytes may pass behind the end of a use.
     pub fn note_bytes(&mut self, upstream: Upstream, to: usize, from: usize) {
-        let slot = self.slots.get_mut(usize::from(upstream.slot)).filter(|slot| slot.generation == upstream.generation);
-        let Some(Slot { one: Some(One { counts, .. }), .. }) = slot else { return };
+        let entry = self.entries.get_mut(usize::from(upstream.index)).filter(|entry| entry.generation == upstream.generation);
+        let Some(Entry { one: Some(One { counts, .. }), .. }) = entry else { return };
         counts.bytes_to += to as u64;
         counts.bytes_from += from as u64;
     }
@@ -336,7 +338,7 @@ impl Upstreams {
         let one = self.there(upstream);
         assert!(one.uses > 0, "a use ends once");
         one.uses -= 1;
-        self.settle(upstream.slot);
+        self.settle(upstream.index);
     }
 
     /// Takes upstreams out: nothing new goes there, and what is under way goes on. `name` is a target as it was written, or one address of a name. Returns how many
@@ -357,7 +359,7 @@ impl Upstreams {
             (self.listed[target].is_drained, named) = (is_drained, 1);
         }
         let mut addresses = 0;
-        for one in self.slots.iter_mut().filter_map(|slot| slot.one.as_mut()) {
+        for one in self.entries.iter_mut().filter_map(|entry| entry.one.as_mut()) {
             let is_named = target.map_or_else(|| one.address.to_string() == name, |target| usize::from(one.target) == target);
             if is_named && !one.is_leaving {
                 addresses += 1;
@@ -389,10 +391,10 @@ impl Upstreams {
         if self.all().filter(|one| one.is_checked).count() >= CHECKS_MAX {
             return None;
         }
-        (0..).zip(&mut self.slots).find_map(|(slot, Slot { generation, one })| {
+        (0..).zip(&mut self.entries).find_map(|(index, Entry { generation, one })| {
             let one = one.as_mut().filter(|one| one.check_at <= now && !one.is_leaving)?;
             (one.check_at, one.is_checked) = (Instant::NEVER, true);
-            let upstream = Upstream { slot, generation: *generation };
+            let upstream = Upstream { index, generation: *generation };
             Some(Due::Check { upstream, address: one.address.clone() })
         })
     }
@@ -416,7 +418,7 @@ impl Upstreams {
             one.check_at = now + check.every;
             one.health.checked(now, &check, is_well?)
         });
-        self.settle(upstream.slot);
+        self.settle(upstream.index);
         changed
     }
 
@@ -443,17 +445,22 @@ impl Upstreams {
         found.sort_by_key(ToString::to_string);
         found.dedup();
         found.truncate(ADDRESSES_MAX);
-        for slot in 0..self.slots.len() as u16 {
-            let Some(one) = self.slots[usize::from(slot)].one.as_mut().filter(|one| one.target == target) else { continue };
+        for index in 0..self.entries.len() as u16 {
+            let Some(one) = self.entries[usize::from(index)].one.as_mut().filter(|one| one.target == target) else { continue };
             let at = found.iter().position(|address| *address == one.address);
             one.is_leaving = at.is_none();
             at.map(|at| found.remove(at));
-            self.settle(slot);
+            self.settle(index);
         }
         for address in found {
             self.admit(target, address, rises_from);
             self.check_first(now);
         }
+    }
+
+    /// Whether a name was never asked for to the end: its addresses may be on their way, and those who find nobody may wait for them.
+    pub fn awaits_names(&self) -> bool {
+        self.listed.iter().any(|listed| !listed.is_known && listed.fault.is_none())
     }
 
     /// How many upstreams are in rotation, and how many there are.

@@ -15,6 +15,9 @@ type Cx<'a> = corelane::Cx<'a, Notes<Told>>;
 /// The token of its alarm, and of its calls on helper threads.
 const TENDING: u64 = 0;
 
+/// Clients that wait until the first names are resolved; one more is turned away.
+const EARLY_MAX: usize = 1_024;
+
 /// Passes bytes on, on one lane.
 #[derive(Debug)]
 pub struct Proxy {
@@ -23,6 +26,8 @@ pub struct Proxy {
     /// The PROXY header that upstreams get.
     header: Option<Version>,
     tending: Tending,
+    /// Clients that have come before any name was resolved.
+    early: Vec<ConnectionId>,
     is_draining: bool,
 }
 
@@ -31,7 +36,7 @@ impl Proxy {
     pub fn new(behind: &Behind, lane: usize) -> Self {
         let upstreams = Upstreams::new(&behind.targets, behind.settings, lane);
         let tending = Tending::new(TENDING, TENDING);
-        Self { upstreams, key: behind.key, header: None, tending, is_draining: false }
+        Self { upstreams, key: behind.key, header: None, tending, early: Vec::new(), is_draining: false }
     }
 
     /// Has each upstream told by a PROXY header whose connection it gets.
@@ -84,6 +89,30 @@ impl Proxy {
         }
     }
 
+    /// Gives a client to its first upstream; where names are still to be resolved, later.
+    fn begin(&mut self, cx: &mut Cx<'_>, client: ConnectionId) -> Option<(ConnectionId, Upstream)> {
+        let server = self.connect(cx, client, Tried::default());
+        if server.is_none() && self.upstreams.awaits_names() && self.early.len() < EARLY_MAX {
+            self.early.push(client);
+        } else if server.is_none() {
+            self.turn_away(cx, client);
+        }
+        server
+    }
+
+    /// A name is resolved, or is not: those who have waited for that go on.
+    fn serve_early(&mut self, cx: &mut Cx<'_>) {
+        for client in std::mem::take(&mut self.early) {
+            // It may have left.
+            if cx.peer_address(client).is_none() {
+                continue;
+            }
+            if let Some(server) = self.begin(cx, client) {
+                cx.notify(client, Told { server, is_joined: false });
+            }
+        }
+    }
+
     /// No upstream takes the client. It is broken off: an end in order would look like an answer.
     fn turn_away(&mut self, cx: &mut Cx<'_>, client: ConnectionId) {
         let (in_rotation, all) = self.upstreams.in_rotation(cx.now());
@@ -122,14 +151,17 @@ impl Proxy {
 
     /// The connection to an upstream was not opened: another one is tried.
     fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, fault: Option<Fault>) {
-        match fault.map_or(Reason::Other, |fault| fault.reason) {
-            // What this side lacks is no fault of the upstream.
-            Reason::NoDescriptor | Reason::NoMemory | Reason::AddressInUse | Reason::AddressUnknown => {}
-            Reason::Cancelled | Reason::TimedOut => self.failed(cx, server.upstream, Failure::Timeout),
-            _ => self.failed(cx, server.upstream, Failure::Connect),
+        let failure = match fault.map_or(Reason::Other, |fault| fault.reason) {
+            // This side lacks something, which is no fault of the upstream, and would be so with the next one.
+            Reason::NoDescriptor | Reason::NoMemory | Reason::AddressInUse | Reason::AddressUnknown => None,
+            Reason::Cancelled | Reason::TimedOut => Some(Failure::Timeout),
+            _ => Some(Failure::Connect),
+        };
+        if let Some(failure) = failure {
+            self.failed(cx, server.upstream, failure);
         }
         let is_waiting = cx.peer_address(server.client).is_some();
-        match self.connect(cx, server.client, server.tried) {
+        match failure.and_then(|_| self.connect(cx, server.client, server.tried)) {
             Some(next) => {
                 self.upstreams.retried(server.upstream);
                 cx.count(ProxyCounter::Retries, 1);
@@ -214,15 +246,13 @@ impl StreamService for Proxy {
             cx.report_kind("resolve", Level::Warn, format_args!("a name of an upstream is not resolved: {why}"));
         }
         self.upstreams.resolved(cx.now(), found);
+        self.serve_early(cx);
         self.tend(cx);
     }
 
     fn open(&mut self, cx: &mut Cx<'_>, _peer: &Peer) -> End {
         let client = cx.id();
-        let server = self.connect(cx, client, Tried::default());
-        if server.is_none() {
-            self.turn_away(cx, client);
-        }
+        let server = self.begin(cx, client);
         End::Client(Client { server, is_joined: false })
     }
 

@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod real;
 mod simulated;

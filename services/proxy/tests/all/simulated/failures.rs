@@ -115,7 +115,7 @@ fn ten_thousand_attempts_at_one_that_answers_nothing_end() {
 
 #[test]
 fn a_reset_is_passed_on_both_ways() {
-    for_seeds(200, |seed| {
+    for_seeds(40, |seed| {
         let world = World::new(seed, Faults::none());
         listen(&world, 1);
         let mut rig = proxied(&world, &RigPlan::lanes(1), patient(), &list(1), Settings::new());

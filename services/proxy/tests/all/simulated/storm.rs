@@ -19,14 +19,14 @@ fn run(seed: u64, faults: Faults) {
     let settings = Settings { balance, ejection: Duration::from_millis(100), ..Settings::new() };
     let limits = patient().connect_limit(Duration::from_secs(1)).output_high(1 << (12 + random.below(7)));
     let mut rig = proxied(&world, &RigPlan::lanes(2), limits, &list(3), settings);
-    let talkers: Vec<_> = (0..8).map(|number| Talker::new(rig.connect(number), seed, stream(seed, number, 20_000))).collect();
+    let talkers: Vec<_> = (0..8).map(|number| Talker::new(rig.connect(number), seed, stream(seed, number, 6_000))).collect();
     let breakers: Vec<usize> = (0..8).filter(|_| random.below(4) == 0).collect();
     let mut manners = random.clone();
     let manner = move |_| match manners.below(6) {
         0 => Manner::SpeaksFirst,
         1 => Manner::IsSlow,
-        2 => Manner::Resets(manners.index(20_000)),
-        3 => Manner::Closes(manners.index(20_000)),
+        2 => Manner::Resets(manners.index(6_000)),
+        3 => Manner::Closes(manners.index(6_000)),
         _ => Manner::Echoes,
     };
     let mut cast = Cast::new(talkers, manner);
@@ -43,10 +43,10 @@ fn run(seed: u64, faults: Faults) {
 
 #[test]
 fn what_comes_out_is_what_went_in_whoever_leaves() {
-    for_seeds(300, |seed| run(seed, Faults::none()));
+    for_seeds(400, |seed| run(seed, Faults::none()));
 }
 
 #[test]
 fn what_comes_out_is_what_went_in_under_every_fault() {
-    for_seeds(300, |seed| run(seed, Faults::all(seed)));
+    for_seeds(400, |seed| run(seed, Faults::all(seed)));
 }

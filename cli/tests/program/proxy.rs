@@ -1,0 +1,120 @@
+//! The proxy as a program: curl's requests through it, upstreams shown, taken out and in again, and what is wrong with a place.
+
+use crate::common::*;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Command, Output};
+
+on_each_driver!(requests_go_through_and_upstreams_are_taken_out_and_in);
+
+/// `corelane proxy` of this server.
+fn proxy(server: &Server, arguments: &[&str]) -> Output {
+    let pid = server.pid().to_string();
+    let mut command = Command::new(PROGRAM);
+    command.args(["proxy"]).args(arguments).args(["--pid", &pid]).env("CORELANE_RUN_DIR", server.run.path());
+    output(&mut command)
+}
+
+/// The upstreams as it shows them.
+fn upstreams(server: &Server) -> Vec<Value> {
+    let shown = proxy(server, &["show", "--json"]);
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    serde_json::from_slice(&shown.stdout).unwrap()
+}
+
+fn requests_go_through_and_upstreams_are_taken_out_and_in(driver: Driver) {
+    let test = "proxy::requests_go_through_and_upstreams_are_taken_out_and_in";
+    if !have(&driver.case(test), &["curl"]) {
+        return;
+    }
+    let folder = Scratch::new();
+    fs::write(folder.path().join("file"), pattern(1 << 20, 3)).unwrap();
+    let log = folder.path().join("log");
+    let site = format!("http=http://127.0.0.1:0?root={}&log={}&proxy-from=127.0.0.1", folder.path().display(), log.display());
+    let servers = [Server::start(&["--lanes", "1", &site]), Server::start(&["--lanes", "1", &site])];
+    let names = servers.each_ref().map(|server| server.address("http").to_string());
+    let place = format!("proxy=tcp://127.0.0.1:0?to={}&send-proxy=v2", names.join(","));
+    let Some(mut server) = driver.start(test, &["--lanes", "2", &place]) else { return };
+    let url = format!("http://{}/file", server.tcp());
+    let fetch = |times: usize| {
+        for _ in 0..times {
+            // From another address than all other tests have, by which the log shows that the header came.
+            let done = output(Command::new("curl").args(["-sS", "--interface", "127.0.0.77", &url]));
+            assert!(done.status.success() && done.stdout == pattern(1 << 20, 3), "{}", String::from_utf8_lossy(&done.stderr));
+        }
+    };
+    fetch(8);
+    let uses = |rows: &[Value]| rows.iter().map(|row| row["uses"].as_u64().unwrap()).collect::<Vec<_>>();
+    let before = upstreams(&server);
+    assert_eq!(uses(&before).iter().sum::<u64>(), 8, "{before:?}");
+    assert!(before.iter().all(|row| row["state"] == "up" && row["bytes_from"].as_u64() > Some(1 << 20)), "{before:?}");
+
+    assert!(proxy(&server, &["drain", &names[0]]).status.success());
+    fetch(6);
+    let drained = upstreams(&server);
+    assert_eq!((drained[0]["state"].as_str(), uses(&drained)[0]), (Some("drained"), uses(&before)[0]));
+    assert_eq!(server.count("upstreams_in_rotation"), 2, "one on each of two lanes");
+    assert!(proxy(&server, &["enable", &names[0]]).status.success());
+    fetch(6);
+    assert!(uses(&upstreams(&server))[0] > uses(&before)[0]);
+    let unknown = proxy(&server, &["drain", "127.0.0.1:1"]);
+    assert!(
+        !unknown.status.success() && String::from_utf8_lossy(&unknown.stderr).contains("no upstream is named"),
+        "{unknown:?}"
+    );
+    let text = String::from_utf8(proxy(&server, &["show"]).stdout).unwrap();
+    assert!(text.starts_with("upstream") && text.lines().count() == 3 && text.contains(&names[1]), "{text}");
+
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+    drop(servers);
+    let logged = fs::read_to_string(&log).unwrap();
+    assert_eq!(logged.lines().filter(|line| line.starts_with("127.0.0.77 ")).count(), 20, "{logged}");
+}
+
+#[test]
+fn a_pair_goes_on_through_a_drain_and_nobody_new_comes() {
+    let mut behind = Server::start(&["--lanes", "1", TCP]);
+    let place = format!("proxy=tcp://127.0.0.1:0?to={}", behind.tcp());
+    let mut server = Server::start(&["--lanes", "1", &place]);
+    let mut stream = server.connect();
+    echo(&mut stream, b"before");
+    server.signal(Signal::SIGTERM);
+    until("it drains", || std::net::TcpStream::connect(server.tcp()).is_err());
+    echo(&mut stream, b"while it drains");
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+    assert!(server.ended().success());
+    behind.signal(Signal::SIGTERM);
+    assert!(behind.ended().success());
+}
+
+#[test]
+fn a_client_that_nobody_takes_is_told_of() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut server = Server::start(&["--lanes", "1", &format!("proxy=tcp://127.0.0.1:0?to={nobody},no-such-name.invalid:80")]);
+    let mut stream = server.connect();
+    let _ = stream.write_all(b"hello");
+    let (heard, end) = read_to_end(&mut stream);
+    assert!(heard.is_empty() && end.is_err(), "an end in order would look like an answer: {end:?}");
+    until("it is said", || server.words().contains("no upstream took a client's connection"));
+    assert_eq!(server.count("clients_turned_away"), 1);
+    let rows = upstreams(&server);
+    assert_eq!(rows.iter().map(|row| row["state"].as_str().unwrap()).collect::<Vec<_>>(), ["up", "unresolved"]);
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+}
+
+#[test]
+fn a_process_without_upstreams_says_so() {
+    let mut server = Server::start(&["--lanes", "1", TCP]);
+    let shown = proxy(&server, &["show"]);
+    assert!(
+        !shown.status.success() && String::from_utf8_lossy(&shown.stderr).contains("no service of this process knows that"),
+        "{shown:?}"
+    );
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+}

@@ -1,0 +1,218 @@
+//! Over real sockets, by both drivers, as the program serves it.
+
+use corelane::Lanes;
+use corelane::lanes::{DriverChoice, Running};
+use corelane::service::Random;
+use corelane_proxy::ENTRY;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{JoinHandle, spawn};
+use std::time::{Duration, Instant};
+
+const DRIVERS: [DriverChoice; 2] = [DriverChoice::Epoll, DriverChoice::Uring];
+
+/// How long a test waits for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn start(driver: DriverChoice, to: &str) -> Running {
+    let place = format!("tcp://127.0.0.1:0?to={to}");
+    Lanes::per_core().lanes(1).driver(driver).serve_entry(&ENTRY, &place).unwrap().start().unwrap()
+}
+
+fn connect(running: &Running) -> TcpStream {
+    patient(TcpStream::connect(running.address().inet().unwrap()).unwrap())
+}
+
+fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| random.bits() as u8).collect()
+}
+
+/// A port at which nobody listens.
+fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Serves one connection at a port of its own; what it returns comes at the end of that.
+fn upstream<T: Send + 'static>(serve: impl FnOnce(TcpStream) -> T + Send + 'static) -> (SocketAddr, JoinHandle<T>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (address, spawn(move || serve(patient(listener.accept().unwrap().0))))
+}
+
+fn all_of(mut stream: impl Read) -> Vec<u8> {
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    all
+}
+
+#[test]
+fn bulk_goes_both_ways_at_once_and_halves_end_alone() {
+    for driver in DRIVERS {
+        let (up, down) = (bytes(1, 6 << 20), bytes(2, 5 << 20));
+        let said = down.clone();
+        let (address, serving) = upstream(move |mut stream| {
+            let mut reading = stream.try_clone().unwrap();
+            let heard = spawn(move || {
+                let mut heard = Vec::new();
+                reading.read_to_end(&mut heard).unwrap();
+                heard
+            });
+            stream.write_all(&said).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            heard.join().unwrap()
+        });
+        let running = start(driver, &address.to_string());
+        let client = connect(&running);
+        let mut writing = client.try_clone().unwrap();
+        let to_say = up.clone();
+        let saying = spawn(move || {
+            writing.write_all(&to_say).unwrap();
+            writing.shutdown(Shutdown::Write).unwrap();
+        });
+        assert!(all_of(client) == down, "{driver:?}: down");
+        saying.join().unwrap();
+        assert!(serving.join().unwrap() == up, "{driver:?}: up");
+    }
+}
+
+#[test]
+fn a_reader_that_stops_stops_the_sender_and_gets_all_later() {
+    for driver in DRIVERS {
+        let said = bytes(3, 64 << 20);
+        let whole = said.clone();
+        let sent = Arc::new(AtomicUsize::new(0));
+        let progress = sent.clone();
+        let (address, serving) = upstream(move |mut stream| {
+            for piece in said.chunks(64 << 10) {
+                stream.write_all(piece).unwrap();
+                progress.fetch_add(piece.len(), Ordering::SeqCst);
+            }
+        });
+        let running = start(driver, &address.to_string());
+        let client = connect(&running);
+        let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
+        let values = || reader.snapshot(0);
+        let stops = || values().services[0].values.get(corelane::admin::watch::ServiceCounter::OutputHighHits);
+        let until = Instant::now() + PATIENCE;
+        while stops() == 0 && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        let held = values().lanes[0].values.get(corelane::admin::watch::LaneCounter::MemoryUsed);
+        assert!(stops() > 0 && sent.load(Ordering::SeqCst) < whole.len(), "{driver:?}: all was taken though nobody read");
+        assert!(held <= 512 << 10, "{driver:?}: {held} bytes are held for one reader");
+        let got = all_of(client);
+        serving.join().unwrap();
+        assert!(got == whole, "{driver:?}: {} of {} bytes", got.len(), whole.len());
+    }
+}
+
+#[test]
+fn a_reset_is_a_reset_on_the_other_side() {
+    for driver in DRIVERS {
+        let (address, serving) = upstream(|mut stream| {
+            stream.read_exact(&mut [0; 4]).unwrap();
+            // Bytes that nobody reads make a reset of the close.
+            stream.peek(&mut [0; 1]).unwrap();
+        });
+        let running = start(driver, &address.to_string());
+        let mut client = connect(&running);
+        client.write_all(b"abcdefgh").unwrap();
+        let error = client.read(&mut [0; 10]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{driver:?}");
+        serving.join().unwrap();
+    }
+}
+
+#[test]
+fn one_that_refuses_costs_no_client_and_none_is_told() {
+    for driver in DRIVERS {
+        let (address, serving) = upstream(|mut stream| {
+            let heard = all_of(&stream);
+            stream.write_all(&heard).unwrap();
+        });
+        let running = start(driver, &format!("{},{address},{}", nobody(), nobody()));
+        let mut client = connect(&running);
+        client.write_all(b"who is there").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(all_of(client), b"who is there", "{driver:?}");
+        serving.join().unwrap();
+
+        let running = start(driver, &nobody().to_string());
+        let error = connect(&running).read(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{driver:?}");
+    }
+}
+
+#[test]
+fn an_upstream_is_told_whose_connection_it_gets() {
+    for driver in DRIVERS {
+        for version in ["v1", "v2"] {
+            let (address, serving) = upstream(|stream| all_of(&stream));
+            let running = start(driver, &format!("localhost:{}&send-proxy={version}", address.port()));
+            let mut client = connect(&running);
+            let ends = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+            client.write_all(b"behind it").unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            let heard = serving.join().unwrap();
+            let Ok(corelane_wire::proxy::Step::Header { ends: said, bytes }) = corelane_wire::proxy::parse(&heard) else {
+                panic!("{version}: {heard:?}")
+            };
+            assert_eq!(said, corelane_wire::proxy::Ends::Ip { source: ends.0, destination: ends.1 }, "{driver:?} {version}");
+            assert_eq!(&heard[bytes..], b"behind it");
+        }
+    }
+}
+
+#[test]
+fn an_upstream_may_have_a_path() {
+    let path = std::env::temp_dir().join(format!("corelane-proxy-{}", std::process::id()));
+    for driver in DRIVERS {
+        let listener = UnixListener::bind(&path).unwrap();
+        let serving = spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let heard = all_of(&stream);
+            stream.write_all(&heard).unwrap();
+        });
+        let running = start(driver, &format!("unix:{}", path.display()));
+        let mut client = connect(&running);
+        client.write_all(b"by a path").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(all_of(client), b"by a path", "{driver:?}");
+        serving.join().unwrap();
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn idle_pairs_hold_no_memory_of_the_lane() {
+    for driver in DRIVERS {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let running = start(driver, &listener.local_addr().unwrap().to_string());
+        let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
+        let used = || reader.snapshot(0).lanes[0].values.get(corelane::admin::watch::LaneCounter::MemoryUsed);
+        let mut pairs = Vec::new();
+        for _ in 0..50 {
+            let mut client = connect(&running);
+            let mut server = patient(listener.accept().unwrap().0);
+            client.write_all(&[7; 1_000]).unwrap();
+            server.read_exact(&mut [0; 1_000]).unwrap();
+            server.write_all(&[8; 1_000]).unwrap();
+            client.read_exact(&mut [0; 1_000]).unwrap();
+            pairs.push((client, server));
+        }
+        let until = Instant::now() + PATIENCE;
+        while used() > 0 && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert_eq!(used(), 0, "{driver:?}");
+    }
+}
