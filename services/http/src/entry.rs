@@ -3,7 +3,7 @@
 use crate::hosts::check_host;
 use crate::{AccessLog, Application, Files, Fixed, Forward, HostError, Hosts, Http, LogFormat, SITES_MAX, Settings};
 use corelane::lanes::calls_on_files;
-use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, PathUse, Text, Time};
+use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, Text, Time, Use};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
@@ -30,7 +30,7 @@ const SITE: Text = Text::new(
     are_sites,
     "serve these hosts, such as shop.example or *.example, from directories of their own; all others have root=DIR, or are refused with 421",
 )
-.naming(|sites| sites_of(sites).map(|(_, root)| PathUse::Read(root.into())).collect());
+.naming(|sites| sites_of(sites).map(|(_, root)| Use::Read(root.into())).collect());
 const INDEX: Text = Text::new("index", "NAME", is_name, "show a directory by its file of this name [default: index.html]");
 const LISTING: Flag = Flag::new("listing", "list directories that have no such file");
 const ERRORS: Text = Text::new(
