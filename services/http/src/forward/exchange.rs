@@ -178,6 +178,7 @@ impl Forwarded {
         };
         let switched = reply.switch(&lines, to)?;
         hub.part(up);
+        hub.up(up).settle(cx);
         hub.up(up).stage = Stage::Tunnel(client);
         self.release(hub, cx);
         Ok(Goes::Switched(switched))

@@ -126,6 +126,8 @@ impl Hub {
     pub fn remove_up(&mut self, number: usize) {
         self.leave_idle(number);
         let up = self.ups.get(number);
+        // Its connection has ended, and with it what it owed.
+        up.ticket = None;
         if up.is_connected {
             self.upstreams.disconnected(up.upstream);
         }
@@ -164,6 +166,8 @@ impl Hub {
         let Some((up, way)) = self.both(up) else { return };
         up.stage = Stage::Over;
         (way.fault, way.up, up.way) = (Some(fault), None, None);
+        // Its connection ends, and with it what it owed.
+        up.ticket = None;
         cx.resume(way.client);
         let (upstream, failure) = (up.upstream, fault.failure());
         let Some(failure) = failure else { return };
@@ -179,8 +183,7 @@ impl Hub {
     /// The exchange of a request has ended, or its client is gone: what is under way for it is broken off.
     pub fn release(&mut self, cx: &mut Cx<'_>, number: usize) {
         let way = self.ways.get(number);
-        // Memory of the lane waits for nobody.
-        way.pieces.clear();
+        way.forget();
         let (up, upstream) = (way.up.take(), way.upstream);
         if let Some(up) = up {
             self.abort(cx, up);
@@ -193,6 +196,7 @@ impl Hub {
     fn abort(&mut self, cx: &mut Cx<'_>, up: usize) {
         let up = self.ups.get(up);
         (up.way, up.stage) = (None, Stage::Over);
+        up.settle(cx);
         up.id.into_iter().for_each(|id| cx.abort(id));
     }
 

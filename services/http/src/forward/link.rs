@@ -8,7 +8,7 @@ use super::way::{AnswerHead, Way};
 use crate::content::{ContentPart, next_part};
 use crate::outgoing::Outgoing;
 use crate::tunnel;
-use corelane::service::{Ending, Input, Output, Owes, Reason};
+use corelane::service::{Chain, Ending, Input, Output, Owes, Reason};
 use corelane::{Cx, Next, Silent};
 use corelane_wire::http1::{Answer, Body, Date, Framing, Response, Scratch, Status};
 
@@ -97,15 +97,16 @@ fn send_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, output: &mut Output)
     if output.write(&way.head).is_err() {
         return Next::Continue;
     }
-    output.note_active();
     let request = up.way.take();
     // reason: it carries one, as was seen.
-    up.begin(request.expect("a request waits for its connection"), false);
+    up.begin(output, request.expect("a request waits for its connection"), false);
     way.active_at = cx.now();
     if way.facts.has_content {
         cx.resume(way.client);
     }
     let (upstream, bytes) = (up.upstream, way.head.len());
+    // What is lost on a link of its own is lost.
+    way.forget_head();
     hub.upstreams.note_bytes(upstream, bytes, 0);
     Next::Continue
 }
@@ -123,7 +124,7 @@ enum Meaning {
 
 /// Looks for the head of the answer; what is to be done next, if it does not go on.
 fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, output: &mut Output) -> Option<Next> {
-    let (up, way) = hub.both(number)?;
+    let Some((up, way)) = hub.both(number) else { return Some(Next::Abort) };
     let Stage::Head(reader) = &mut up.stage else { unreachable!("a head is awaited") };
     let mut scratch = Scratch::new();
     let (meaning, bytes) = match reader.next(input.first(), &mut scratch) {
@@ -149,7 +150,7 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
         hub.upstreams.answered(upstream, cx.now(), took);
     }
     hub.upstreams.note_bytes(upstream, 0, bytes);
-    let (up, way) = hub.both(number)?;
+    let Some((up, way)) = hub.both(number) else { return Some(Next::Abort) };
     match meaning {
         Meaning::Interim(status) if up.interim < INTERIM_MAX => {
             up.interim += 1;
@@ -232,7 +233,7 @@ fn read_content(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input
     hub.upstreams.note_bytes(upstream, 0, before - input.len());
     match found {
         Content::More(next) => next,
-        Content::Ended { persists } => end_answer(hub, number, input, persists),
+        Content::Ended { persists } => end_answer(hub, number, (input, output), persists),
         Content::Failed(fault) => give_up(hub, number, cx, fault),
     }
 }
@@ -245,8 +246,12 @@ enum Content {
 }
 
 /// The answer is whole. Its connection is used again if nothing is unclear: both have said all that they were to say, and nothing more has come.
-fn end_answer(hub: &mut Hub, number: usize, input: &Input, persists: bool) -> Next {
+fn end_answer(hub: &mut Hub, number: usize, (input, output): (&Input, &mut Output), persists: bool) -> Next {
     let Some((up, way)) = hub.both(number) else { return Next::Abort };
+    if let Some(ticket) = up.ticket.take() {
+        let answered = output.answer(ticket, Chain::new());
+        assert!(answered.is_ok(), "the ticket is of this connection");
+    }
     way.ended = true;
     let is_clean = persists && way.content_ended && input.is_empty() && !input.is_finished();
     up.stage = if is_clean { Stage::Idle } else { Stage::Over };

@@ -41,8 +41,7 @@ fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reu
                 idle.push(up_number);
                 return Err(Fault::Memory);
             }
-            output.note_active();
-            up.begin(number, true);
+            up.begin(output, number, true);
             way.up = Some(up_number);
             hub.upstreams.note_bytes(upstream, way.head.len(), 0);
             cx.count(HttpCounter::ForwardsReused, 1);

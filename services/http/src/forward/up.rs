@@ -1,7 +1,8 @@
 //! What a lane keeps of a link, which is a connection to an upstream.
 
 use crate::answer::HEAD_BYTES_MAX;
-use corelane::service::ConnectionId;
+use corelane::{Cx, Output};
+use corelane::service::{ConnectionId, Hold, Order, Ticket};
 use corelane_upstreams::Upstream;
 use corelane_wire::http1::{Body, FIELDS_MAX, Limits, Responses};
 
@@ -23,6 +24,8 @@ pub(super) struct Up {
     pub waits: bool,
     /// Interim answers that have come.
     pub interim: u32,
+    /// As long as an answer is awaited, however long that takes, the link is not idle.
+    pub ticket: Option<Ticket>,
 }
 
 /// What comes next.
@@ -47,18 +50,29 @@ pub(super) enum Stage {
 impl Up {
     pub fn opening(upstream: Upstream, way: usize) -> Self {
         let (way, stage) = (Some(way), Stage::Opening);
-        Self { id: None, upstream, is_connected: false, way, stage, is_reused: false, waits: false, interim: 0 }
+        Self { id: None, upstream, is_connected: false, way, stage, is_reused: false, waits: false, interim: 0, ticket: None }
     }
 
-    /// It carries a request, of which the head is written.
-    pub fn begin(&mut self, way: usize, is_reused: bool) {
+    /// It carries a request, of which the head is written to `output`. An answer is read whether or not the upstream reads the request.
+    pub fn begin(&mut self, output: &mut Output, way: usize, is_reused: bool) {
         assert!(matches!(self.stage, Stage::Idle | Stage::Opening), "one request at a time");
         (self.way, self.stage, self.is_reused) = (Some(way), Stage::Head(Responses::new(LIMITS)), is_reused);
         (self.waits, self.interim) = (false, 0);
+        assert!(self.ticket.is_none(), "one answer is awaited at a time");
+        output.read_on(true);
+        output.note_active();
+        self.ticket = output.hold(Hold::new(Order::Any)).ok();
     }
 
     /// Whether nothing of the answer has come on a link that was used before.
     pub fn is_stale(&self) -> bool {
         self.is_reused && self.interim == 0 && self.way.is_some()
+    }
+
+    /// No answer is awaited any more.
+    pub fn settle(&mut self, cx: &mut Cx<'_>) {
+        if let Some(ticket) = self.ticket.take() {
+            cx.answer(ticket, &b""[..]);
+        }
     }
 }

@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 /// Bytes of an answer that wait for the client, and pieces in which they lie: with as many the upstream is not read from. A piece may keep a block of the lane's memory.
 const WAITING_BYTES_MAX: usize = 128 << 10;
 const WAITING_PIECES_MAX: usize = 16;
-/// What is kept of the memory for heads.
-const KEPT_BYTES: usize = 16 << 10;
+/// What is kept of the memory for a head that is not needed any more.
+const KEPT_BYTES: usize = 4 << 10;
 
 /// What is passed on of an answer's head, beside its field lines.
 #[derive(Clone, Copy, Debug)]
@@ -120,14 +120,22 @@ impl Way {
 
     /// Becomes another one, in the memory of this.
     pub fn renew(&mut self, new: Self) {
-        let empty = |memory: &mut Vec<u8>| {
-            let mut memory = std::mem::take(memory);
-            memory.clear();
-            if memory.capacity() > KEPT_BYTES { Vec::new() } else { memory }
-        };
-        let (head, lines, mut pieces) = (empty(&mut self.head), empty(&mut self.lines), std::mem::take(&mut self.pieces));
-        pieces.clear();
+        self.forget();
+        let (head, lines) = (std::mem::take(&mut self.head), std::mem::take(&mut self.lines));
+        let pieces = std::mem::take(&mut self.pieces);
         *self = Self { head, lines, pieces, ..new };
+    }
+
+    /// It is not sent again: its head is not needed any more.
+    pub fn forget_head(&mut self) {
+        forget(&mut self.head);
+    }
+
+    /// It has ended: nothing of it waits for the next one, memory of the lane least of all.
+    pub fn forget(&mut self) {
+        self.pieces.clear();
+        forget(&mut self.head);
+        forget(&mut self.lines);
     }
 
     /// Whether more of the answer may wait.
@@ -151,5 +159,13 @@ impl Way {
     /// Whether it is the upstream that everybody waits for.
     pub fn awaits_upstream(&self) -> bool {
         self.up.is_some() && self.content_ended && self.pieces.is_empty() && !self.ended
+    }
+}
+
+/// Empties memory, of which little is kept.
+fn forget(memory: &mut Vec<u8>) {
+    match memory.capacity() > KEPT_BYTES {
+        true => *memory = Vec::new(),
+        false => memory.clear(),
     }
 }

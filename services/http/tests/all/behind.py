@@ -9,6 +9,9 @@ import socketserver
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def date_time_string(self, timestamp=None):
+        return "Thu, 01 Jan 1970 00:00:00 GMT"
+
     def log_message(self, *_):
         pass
 

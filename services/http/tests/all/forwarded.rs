@@ -96,6 +96,8 @@ fn the_server_behind_is_told_who_asks_and_its_connection_is_kept() {
         assert!(port(&said[0]) == port(&said[1]) && port(&said[1]) == port(&said[2]), "one connection carries them all");
         let head = curl(&["-I", &url("/")]);
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("Server: BaseHTTP"), "{head}");
+        // It is the one of the server behind, which says what day it was there.
+        assert!(head.contains("Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n") && head.matches("Date: ").count() == 1, "{head}");
     }
 }
 

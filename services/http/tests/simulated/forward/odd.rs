@@ -156,6 +156,9 @@ impl StreamService for Odd {
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, talk: &mut Talk, input: &mut Input, output: &mut Output) -> Next {
+        if talk.is_over {
+            return Next::Wait;
+        }
         input.pieces().for_each(|piece| talk.heard.extend_from_slice(piece));
         input.skip(usize::MAX);
         if talk.upgraded && talk.acts.is_empty() {

@@ -5,6 +5,7 @@ use super::{FOR_EVER, behind_at, forwarding};
 use crate::simulated::answers::{Heard, answers, text};
 use crate::simulated::for_seeds;
 use crate::simulated::rig::{MS, Peer, Rig, RigPlan, S, Status, Talker, patient};
+use corelane::service::Limits;
 use corelane::testing::{Faults, Random, World};
 use corelane_http::http1::Method;
 use corelane_http::{Forward, Http};
@@ -19,8 +20,12 @@ struct Case {
 
 impl Case {
     fn new(seed: u64, forward: impl Fn(Forward) -> Forward) -> Self {
+        Self::with(seed, patient(), forward)
+    }
+
+    fn with(seed: u64, limits: Limits, forward: impl Fn(Forward) -> Forward) -> Self {
         let (world, book) = (World::new(seed, Faults::none()), BookRef::default());
-        let rig = forwarding(&world, &RigPlan::lanes(1), (patient(), patient()), forward, |_| Odd::new(book.clone(), seed));
+        let rig = forwarding(&world, &RigPlan::lanes(1), (limits, patient()), forward, |_| Odd::new(book.clone(), seed));
         Self { rig, book }
     }
 
@@ -109,7 +114,9 @@ fn an_answer_is_framed_anew_whatever_framing_it_came_in() {
 
 #[test]
 fn who_is_silent_is_given_up_in_its_time() {
-    let mut case = Case::new(2, |forward| forward.timeout(Duration::from_secs(20)));
+    // Who is idle has less time than who owes an answer.
+    let limits = patient().idle_limit(5 * S).requests_in_flight_max(1);
+    let mut case = Case::with(2, limits, |forward| forward.timeout(Duration::from_secs(20)));
     let peers: Vec<_> = (1..=2).map(|number| case.rig.connect(number)).collect();
     case.rig.wait(MS);
     peers[0].send(get("/silent/1").as_bytes());
@@ -172,6 +179,25 @@ fn a_client_that_waits_is_invited_by_the_server_behind() {
         "{answer}"
     );
     assert!(peer.status() != Status::Open);
+    case.close();
+}
+
+#[test]
+fn an_answer_is_heard_though_the_request_is_not_read() {
+    let mut case = Case::new(6, |forward| forward);
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    peer.send(b"PUT /early/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n");
+    let (piece, mut sent, mut heard) = (vec![b'x'; 64 << 10], 0, Vec::new());
+    while !heard.ends_with(b"early") && sent < 8_000_000 {
+        sent += peer.send(&piece);
+        case.rig.wait(MS);
+        heard.extend(peer.read(usize::MAX));
+    }
+    let heard = String::from_utf8_lossy(&heard).into_owned();
+    assert!(heard.starts_with("HTTP/1.1 413 ") && heard.contains("Connection: close\r\n") && heard.ends_with("early"), "{heard}");
+    assert!(sent < 4_000_000, "{sent} bytes were taken for an upstream that reads none");
+    peer.close();
     case.close();
 }
 
