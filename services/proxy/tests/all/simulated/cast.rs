@@ -178,7 +178,7 @@ impl Play for Cast {
                 Some(server) => server.work(world),
                 None => self.talkers.news(world, turn),
             },
-            Turn::Alarm(token) if token >= BREAKERS && token < 2 * BREAKERS => {
+            Turn::Alarm(token) if (BREAKERS..2 * BREAKERS).contains(&token) => {
                 let talker = &mut self.talkers[(token - BREAKERS) as usize];
                 if talker.peer.status() == Status::Opening {
                     world.alarm(world.now() + Duration::from_micros(50), token);
@@ -187,7 +187,7 @@ impl Play for Cast {
                     talker.end = Some(talker.peer.status());
                 }
             }
-            Turn::Alarm(token) if token >= SERVERS && token < BREAKERS => {
+            Turn::Alarm(token) if (SERVERS..BREAKERS).contains(&token) => {
                 let id = (token - SERVERS) as usize;
                 self.servers.iter_mut().filter(|server| server.peer.id() == id).for_each(|server| server.work(world));
             }
