@@ -31,7 +31,7 @@ enum Arrival {
 }
 
 impl Services {
-    /// Sends idle connections to another lane, those that are chosen.
+    /// Sends idle connections to another lane, those that are chosen, until as many are on their way as may be.
     ///
     /// # Errors
     /// [`Error::Draining`]; [`Error::NoSuchLane`]. Then all stay.
@@ -55,6 +55,9 @@ impl Services {
                 Err(why) => {
                     self.served.table.count(service, ServiceCounter::MovesRefused, 1);
                     (which.stays)(&peer, why);
+                    if why.is_for_all() {
+                        break;
+                    }
                 }
             }
         }
