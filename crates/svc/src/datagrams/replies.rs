@@ -18,6 +18,8 @@ pub struct Replies {
     /// Of sends that have ended, and whose memory the system still reads: datagrams of each, the oldest first, at least one, and of all of them. They count as if they waited.
     unreleased: VecDeque<usize>,
     held: usize,
+    /// Some were refused that will have room when memory is released.
+    is_short: bool,
     /// Bytes that wait, and those of them that lie where they arrived.
     bytes: usize,
     forwarded: usize,
@@ -36,7 +38,19 @@ pub(crate) struct Gathered {
 impl Replies {
     pub(crate) fn new(peer: Option<Address>, most: usize) -> Self {
         let (trains, unreleased) = (Trains::new(), VecDeque::new());
-        Self { trains, peer, most, waiting: 0, unreleased, held: 0, bytes: 0, forwarded: 0, refused: 0, bound_hits: 0 }
+        Self {
+            trains,
+            peer,
+            most,
+            waiting: 0,
+            unreleased,
+            held: 0,
+            is_short: false,
+            bytes: 0,
+            forwarded: 0,
+            refused: 0,
+            bound_hits: 0,
+        }
     }
 
     /// Sends an arrival back as it came, without copying.
@@ -91,6 +105,7 @@ impl Replies {
         let is_for_peer = self.peer.as_ref().is_none_or(|only| is_same(only, peer));
         let has_room = self.waiting + self.held + datagrams <= self.most;
         self.bound_hits += usize::from(!has_room);
+        self.is_short |= !has_room && self.waiting + datagrams <= self.most;
         if is_for_peer && has_room && add(&mut self.trains) {
             self.waiting += datagrams;
             assert!(self.waiting + self.held <= self.most, "no more datagrams wait than may");
@@ -113,11 +128,13 @@ impl Replies {
         self.held += datagrams.max(1);
     }
 
-    /// The oldest of those sends is released.
-    pub(crate) fn release(&mut self) {
+    /// The oldest of those sends is released. Returns whether there is room where there was none, or too little for what was to be sent.
+    pub(crate) fn release(&mut self) -> bool {
+        let was_held = self.is_held();
         // reason: the driver says so once for each.
         self.held -= self.unreleased.pop_front().expect("what is released was sent");
         assert!(self.held >= self.unreleased.len(), "each send holds a datagram");
+        std::mem::take(&mut self.is_short) || was_held && !self.is_held()
     }
 
     /// Takes what waits, and leaves empty storage.
@@ -172,10 +189,13 @@ mod tests {
         replies.hold(0);
         assert!(replies.is_held() && !send(&mut replies));
         assert_eq!((replies.refused, replies.bound_hits), (1, 1));
-        replies.release();
+        assert!(replies.release(), "there is room again");
         assert!(!replies.is_held() && send(&mut replies) && send(&mut replies) && !send(&mut replies));
-        replies.release();
-        assert!(send(&mut replies) && !send(&mut replies));
+        assert!(replies.release(), "it was too short");
+        assert!(send(&mut replies) && !send(&mut replies), "and is at its bound by what waits");
+        replies.take(Trains::new());
+        (0..3).for_each(|_| replies.hold(1));
+        assert_eq!([(); 3].map(|()| replies.release()), [true, false, false], "once");
     }
 
     #[test]

@@ -440,17 +440,14 @@ impl FoundSocket<'_> {
         }
     }
 
-    /// The memory of the oldest send that was not released is. Returns whether there is room again where there was none.
+    /// The memory of the oldest send that was not released is. Returns whether there is room where there was none, or too little.
     pub(crate) fn released(&mut self) -> bool {
-        let replies = self.gathered();
-        let was_held = replies.is_held();
-        replies.release();
-        was_held && !replies.is_held()
+        self.gathered().release()
     }
 
     fn gathered(&mut self) -> &mut Replies {
         // reason: away only during a call into its service, and the driver brings nothing within one.
-        self.entry.replies.as_mut().expect("what waits to be sent is here between calls")
+        self.entry.replies.as_mut().expect("what was sent is told between calls")
     }
 
     /// What the network said, if the service is to hear of it.
@@ -494,7 +491,8 @@ impl FoundSocket<'_> {
 
     fn send(&mut self, kit: &mut Kit) {
         let handle = self.handle();
-        let replies = self.gathered();
+        // reason: away only during a call into its service, and nothing is flushed within one.
+        let replies = self.entry.replies.as_mut().expect("what waits to be sent is here between calls");
         let (refused, bound_hits) = (std::mem::take(&mut replies.refused), std::mem::take(&mut replies.bound_hits));
         if let Some(socket) = self.entry.socket.filter(|_| !self.entry.closed && !replies.trains.is_empty())
             && let Some(spare) = self.entry.spare.take()

@@ -4,7 +4,7 @@
 use crate::for_seeds;
 use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, endings, patient};
 use corelane_lane::Order;
-use corelane_seam::{Arena, Chain, Reason};
+use corelane_seam::{Arena, Chain};
 use corelane_sim::{Faults, Peer as End, Planted, Random, Report, Status, Turn, World};
 use corelane_svc::{
     Command, Cx, Ending, Error, Input, Limits, Move, Next, Output, Passage, Peer, Progress, Silent, Stays, Steer, StreamService,
