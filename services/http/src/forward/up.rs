@@ -1,8 +1,8 @@
 //! What a lane keeps of a link, which is a connection to an upstream.
 
 use crate::answer::HEAD_BYTES_MAX;
-use corelane::{Cx, Output};
 use corelane::service::{ConnectionId, Hold, Order, Ticket};
+use corelane::{Cx, Output};
 use corelane_upstreams::Upstream;
 use corelane_wire::http1::{Body, FIELDS_MAX, Limits, Responses};
 
