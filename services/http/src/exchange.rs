@@ -280,11 +280,11 @@ impl<A: Application> Http<A> {
         }
     }
 
-    /// What an answer must know that may begin before the content has come: it says that the connection closes where nobody takes the rest, and that is more than is passed over.
+    /// What an answer must know that may begin before the content has come: it says that the connection closes where more is to come than is passed over: who
+    /// answers so early may not take it.
     fn facts_so_far(&self, running: &Running<A>) -> Facts {
         let facts = running.facts;
-        let is_taken = running.relaying != Relaying::Waits;
-        let goes_on = is_taken || self.passes_over(running.body.announced(), running.is_invited);
+        let goes_on = running.relaying == Relaying::No || self.passes_over(running.body.announced(), running.is_invited);
         Facts { persists: facts.persists && goes_on, closes: facts.closes || !goes_on, ..facts }
     }
 

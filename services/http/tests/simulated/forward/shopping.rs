@@ -3,9 +3,9 @@
 use super::{FOR_EVER, forwarding};
 use crate::simulated::everyday::{CLIENTS, judge, questions, tight};
 use crate::simulated::for_seeds;
-use crate::simulated::rig::{MS, Rig, RigPlan, Talker, patient};
+use crate::simulated::rig::{MS, Nobody, Rig, RigPlan, S, Talker, patient};
 use crate::simulated::shop::Shop;
-use corelane::admin::watch::ServiceCounter as C;
+use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::testing::{Faults, Random, World};
 use corelane_http::Http;
 
@@ -62,4 +62,25 @@ fn every_request_that_is_sent_on_is_answered_once_and_in_order() {
 #[test]
 fn every_request_that_is_sent_on_is_answered_or_the_ending_explains_it_under_every_fault() {
     for_seeds(200, |seed| run(seed, Faults::all(seed)));
+}
+
+/// A slow client stops its upstream: of each answer little waits on its way.
+#[test]
+fn who_reads_nothing_holds_little() {
+    const READERS: usize = 4;
+    let world = World::new(1, Faults::none());
+    let plan = RigPlan::lanes(1).memory(64 << 20);
+    let mut rig =
+        forwarding(&world, &plan, (patient(), patient()), |forward| forward.timeout(FOR_EVER), |_| Http::new(Shop::default()));
+    let readers: Vec<_> = (1..=READERS).map(|number| rig.connect(number)).collect();
+    rig.wait(MS);
+    readers.iter().for_each(|reader| drop(reader.send(b"GET /flood/1000000000 HTTP/1.1\r\nHost: a\r\n\r\n")));
+    rig.wait(10 * S);
+    let held = rig.lane_count(LaneCounter::MemoryUsed);
+    assert!(held < READERS as u64 * (5 << 19), "{held} bytes for {READERS} readers");
+    assert!(readers[0].read(usize::MAX).starts_with(b"HTTP/1.1 200 OK\r\n"));
+    readers.iter().for_each(|reader| reader.reset());
+    rig.wait(5 * MS);
+    assert_eq!((rig.connections(), rig.lane_count(LaneCounter::MemoryUsed)), (0, 0), "who is gone takes the rest along");
+    rig.close(&mut Nobody);
 }
