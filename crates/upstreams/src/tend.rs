@@ -2,7 +2,7 @@
 
 use crate::table::{Due, Upstream, Upstreams};
 use corelane::lanes::Url;
-use corelane::service::{Outcome, Random, Talk};
+use corelane::service::{ConnectionId, Outcome, Random, Talk};
 use corelane::{Address, Cx, Instant};
 use std::net::IpAddr;
 
@@ -53,13 +53,14 @@ struct Found(Result<Vec<Address>, String>);
 
 /// Does what is due, and sets the alarm for what is due next: in [`started`](corelane::StreamService::started), and whenever something of it has ended. `session` makes the session of a connection
 /// that checks an upstream. The service owes the table [`Upstreams::checked`] for it: well when it is connected, not when it is closed with an error. It closes what is connected.
-/// A check takes `connect_limit` at the most.
+/// A check takes `connect_limit` at the most. Returns the connections of checks that have begun: a drain waits for those that are not open yet, so break them off when it begins.
 pub fn tend<T: Talk, S: 'static>(
     cx: &mut Cx<'_, T>,
     upstreams: &mut Upstreams,
     tending: Tending,
     mut session: impl FnMut(Upstream) -> S,
-) {
+) -> Vec<ConnectionId> {
+    let mut begun = Vec::new();
     while let Some(due) = upstreams.due(cx.now()) {
         match due {
             Due::Resolve { .. } if !cx.ask_offload() => {
@@ -69,12 +70,13 @@ pub fn tend<T: Talk, S: 'static>(
                 let resolve = tending.resolve;
                 cx.offload(move || Found(resolve(&host, port)), tending.completed);
             }
-            Due::Check { upstream, address } => {
-                if cx.connect(address, session(upstream)).is_err() {
+            Due::Check { upstream, address } => match cx.connect(address, session(upstream)) {
+                Ok(check) => begun.push(check),
+                Err(_) => {
                     // The bound of connections is ours, and says nothing of the upstream.
                     upstreams.checked(upstream, cx.now(), None);
                 }
-            }
+            },
         }
     }
     let next = upstreams.next_due();
@@ -82,6 +84,7 @@ pub fn tend<T: Talk, S: 'static>(
         // At the bound of alarms, a resolution or a check that ends sets the next one.
         let _ = cx.start_alarm(next, tending.alarm);
     }
+    begun
 }
 
 /// The key by which all connections of a client find the same upstream: its IP address. All clients over Unix sockets have one.

@@ -303,3 +303,41 @@ fn rows_of_lanes_are_joined_by_upstream() {
     assert_eq!((row.counts.bytes_to, row.counts.bytes_from, row.times.count()), (3, 4, 1));
     assert_eq!(row.state, State::Up, "the last one is not ejected");
 }
+
+#[test]
+fn an_operator_is_answered_in_json() {
+    let mut table = table("10.0.0.1:1,b.test:2", Settings::new());
+    assert!(table.due(at(0)).is_some());
+    table.resolved(at(0), Err("no \"such\" name\n".to_owned()));
+    let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+    table.answered(used, at(0), Duration::from_micros(3));
+    let counts = r#""uses":1,"connects":0,"failed_connect":0,"failed_timeout":0,"failed_reset":0,"failed_answer":0,"retries":0,"ejections":0,"checks_failed":0,"bytes_to":0,"bytes_from":0"#;
+    let none = counts.replace(r#""uses":1"#, r#""uses":0"#);
+    let expected = format!(
+        r#"[{{"name":"10.0.0.1:1","address":"10.0.0.1:1","state":"up","weight":1,"uses_open":1,"connections_open":0,"fault":null,{counts},"microseconds":[[4,1]]}},{{"name":"b.test:2","address":null,"state":"unresolved","weight":1,"uses_open":0,"connections_open":0,"fault":"no ?such? name?",{none},"microseconds":[]}}]"#
+    );
+    assert_eq!(table.operate("upstreams show", at(0)), Some(expected));
+    let mut named = |words: &str| table.operate(words, at(0));
+    assert_eq!(named("upstreams drain 10.0.0.1:1").as_deref(), Some(r#"{"named":1}"#));
+    assert_eq!(named("upstreams enable b.test:2").as_deref(), Some(r#"{"named":1}"#), "a name without an address, too");
+    assert_eq!(named("upstreams drain 10.0.0.1:2").as_deref(), Some(r#"{"named":0}"#));
+    assert_eq!([named("upstreams"), named("upstreams forget x"), named("show")], [None, None, None]);
+    assert_eq!(table.rows(at(0))[0].state, State::Drained);
+}
+
+#[test]
+fn checks_come_in_their_time_and_no_more_than_so_many_at_once() {
+    let many: Vec<String> = (1..=40).map(|port| format!("10.0.0.1:{port}")).collect();
+    let mut table = table(&many.join(","), Settings { check: Some(Check::every(SECOND)), ..Settings::new() });
+    assert!(table.next_due() >= at(0) && table.next_due() < at(1_000), "not all at once");
+    let mut under_way = Vec::new();
+    while let Some(due) = table.due(at(1_000)) {
+        let Due::Check { upstream, .. } = due else { panic!("there is no name") };
+        under_way.push(upstream);
+    }
+    assert_eq!((under_way.len(), table.next_due()), (16, Instant::NEVER));
+    assert_eq!(table.checked(under_way[0], at(1_500), Some(true)), None);
+    assert!(table.due(at(1_500)).is_some() && table.due(at(1_500)).is_none());
+    under_way.drain(1..).for_each(|upstream| assert_eq!(table.checked(upstream, at(1_500), None), None));
+    assert_eq!(table.in_rotation(at(1_500)), (40, 40), "a check without a word takes nobody out");
+}

@@ -28,6 +28,8 @@ pub struct Proxy {
     tending: Tending,
     /// Clients that have come before any name was resolved.
     early: Vec<ConnectionId>,
+    /// Checks that are under way.
+    checks: Vec<ConnectionId>,
     is_draining: bool,
 }
 
@@ -36,7 +38,7 @@ impl Proxy {
     pub fn new(behind: &Behind, lane: usize) -> Self {
         let upstreams = Upstreams::new(&behind.targets, behind.settings, lane);
         let tending = Tending::new(TENDING, TENDING);
-        Self { upstreams, key: behind.key, header: None, tending, early: Vec::new(), is_draining: false }
+        Self { upstreams, key: behind.key, header: None, tending, early: Vec::new(), checks: Vec::new(), is_draining: false }
     }
 
     /// Has each upstream told by a PROXY header whose connection it gets.
@@ -52,7 +54,8 @@ impl Proxy {
     /// Does what the upstreams want done.
     fn tend(&mut self, cx: &mut Cx<'_>) {
         if !self.is_draining {
-            tend(cx, &mut self.upstreams, self.tending, End::Check);
+            let begun = tend(cx, &mut self.upstreams, self.tending, End::Check);
+            self.checks.extend(begun);
         }
         self.note_rotation(cx);
     }
@@ -140,6 +143,8 @@ impl Proxy {
 
     /// A check of an upstream has ended.
     fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
+        let own = cx.id();
+        self.checks.retain(|check| *check != own);
         let name = self.upstreams.name(upstream).unwrap_or_default().to_owned();
         match self.upstreams.checked(upstream, cx.now(), is_well) {
             Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
@@ -323,12 +328,6 @@ impl StreamService for Proxy {
     fn drain_began(&mut self, cx: &mut Cx<'_>) {
         self.is_draining = true;
         cx.stop_alarm(TENDING);
-    }
-
-    fn draining(&mut self, cx: &mut Cx<'_>, session: &mut End, _output: &mut Output) {
-        if matches!(session, End::Check(_) | End::Checked) {
-            let own = cx.id();
-            cx.abort(own);
-        }
+        self.checks.iter().for_each(|check| cx.abort(*check));
     }
 }

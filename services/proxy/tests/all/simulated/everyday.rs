@@ -3,8 +3,8 @@
 use super::cast::{Cast, Manner, SPOKEN, TRAILER, echoed, stream};
 use super::{list, listen, proxied, upstream};
 use corelane::admin::watch::ServiceCounter as C;
-use corelane::testing::{Faults, RigPlan, Status, Talker, World, endings, for_seeds, patient};
-use corelane_upstreams::{Balance, Settings};
+use corelane::testing::{Faults, MS, Nobody, Peer, Play, RigPlan, S, Status, Talker, Turn, World, endings, for_seeds, patient};
+use corelane_upstreams::{Balance, Check, Settings};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -103,4 +103,61 @@ fn a_client_that_finishes_before_its_upstream_has_come_is_served() {
         assert_eq!(cast.talkers[0].got, echoed(&says));
         rig.close(&mut cast);
     });
+}
+
+#[test]
+fn a_byte_in_one_direction_keeps_both_ends() {
+    let world = World::new(1, Faults::none());
+    listen(&world, 1);
+    let limits = patient().idle_limit(10 * S);
+    let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(1), Settings::new());
+    let client = rig.connect(0);
+    let mut accepting = Accepting(None);
+    assert!(rig.play(&mut accepting));
+    let server = accepting.0.unwrap();
+    for (from, to) in [(&server, &client), (&client, &server)] {
+        for _ in 0..10 {
+            rig.wait(6 * S);
+            assert_eq!(from.send(b"x"), 1);
+            rig.wait(MS);
+            assert_eq!(to.read(10), b"x");
+        }
+    }
+    rig.wait(9 * S);
+    assert_eq!(rig.connections(), 2);
+    rig.wait(2 * S);
+    assert_eq!((client.status(), server.status()), (Status::Ended, Status::Ended), "none in either direction ends both");
+    client.close();
+    server.close();
+    rig.close(&mut Nobody);
+}
+
+#[test]
+fn a_drain_waits_for_no_check() {
+    let world = World::new(1, Faults::none());
+    listen(&world, 1);
+    world.silence(upstream(1), true);
+    let settings = Settings { check: Some(Check::every(S)), ..Settings::new() };
+    let limits = patient().connect_limit(60 * S);
+    let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(1), settings);
+    rig.wait(3 * S);
+    assert_eq!(rig.connections(), 1, "a check is under way");
+    let began = world.now();
+    rig.drain(&mut Nobody);
+    assert!(world.now() - began < S);
+}
+
+/// Keeps the server's end of the one connection.
+struct Accepting(Option<Peer>);
+
+impl Play for Accepting {
+    fn news(&mut self, _: &World, turn: Turn) {
+        if let Turn::Incoming(peer) = turn {
+            self.0 = Some(peer);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_some()
+    }
 }
