@@ -18,6 +18,7 @@
 //! * **Lanes share nothing**, so each lane has its own table, and judges by what it has seen itself.
 #![forbid(unsafe_code)]
 
+mod blame;
 mod choice;
 pub mod entry;
 mod health;
@@ -29,6 +30,7 @@ mod targets;
 mod tend;
 mod times;
 
+pub use blame::failure_to_connect;
 pub use health::Ejected;
 pub use one::{Counts, Failure};
 pub use settings::{Balance, Check, Settings};

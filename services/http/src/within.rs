@@ -12,7 +12,8 @@ use corelane_upstreams::{Tending, Upstream, Upstreams, tend};
 pub(crate) struct Within {
     /// Opens a connection of this service. Fails at the bound of connections.
     pub dial: Dial,
-    pub tend: fn(&mut Cx<'_>, &mut Upstreams, Tending, MakeCheck<'_>),
+    /// Returns the connections of checks that have begun.
+    pub tend: fn(&mut Cx<'_>, &mut Upstreams, Tending, MakeCheck<'_>) -> Vec<ConnectionId>,
 }
 
 /// Opens a connection.

@@ -4,7 +4,7 @@ use super::hub::HubRef;
 use crate::outgoing::Outgoing;
 use corelane::service::{Ending, Input, Output};
 use corelane::{Cx, Next, Silent};
-use corelane_upstreams::Upstream;
+use corelane_upstreams::{Upstream, failure_to_connect};
 
 /// Ends once it is open.
 pub(super) struct Check {
@@ -40,6 +40,7 @@ impl Outgoing<Silent> for Check {
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, ending: Ending) {
-        self.tell(cx, (ending == Ending::Error).then_some(false));
+        let is_failure = ending == Ending::Error && failure_to_connect(cx.fault()).is_some();
+        self.tell(cx, is_failure.then_some(false));
     }
 }

@@ -39,7 +39,10 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
         if output.room() > 0 && output.ask_room() {
             return true;
         }
-        output.notify_drained();
+        // Where nothing is to leave, it is memory that lacks, for which the client's connection waits.
+        if output.room() == 0 {
+            output.notify_drained();
+        }
         false
     }
 

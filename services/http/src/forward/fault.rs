@@ -20,6 +20,8 @@ pub(super) enum Fault {
     Stale,
     /// Its connection has ended before the answer was whole.
     Lost,
+    /// This side has ended its connection, for want of something.
+    Cut,
     /// Its answer is none of HTTP/1.1, or at a bound.
     Malformed,
     /// It was silent for too long.
@@ -33,7 +35,7 @@ pub(super) enum Fault {
 impl Fault {
     fn status(self) -> Status {
         match self {
-            Self::Nobody | Self::Full | Self::Memory => Status::SERVICE_UNAVAILABLE,
+            Self::Nobody | Self::Cut | Self::Full | Self::Memory => Status::SERVICE_UNAVAILABLE,
             Self::Unreachable | Self::Stale | Self::Lost | Self::Malformed => Status::BAD_GATEWAY,
             Self::Unheard | Self::Silent => Status::GATEWAY_TIMEOUT,
         }
@@ -45,6 +47,7 @@ impl Fault {
             Self::Unreachable => "the server behind this one refuses connections",
             Self::Unheard => "the server behind this one does not take connections in time",
             Self::Stale | Self::Lost => "the server behind this one has ended its connection before it answered",
+            Self::Cut => "this server has ended its connection to the one behind it, for want of room",
             Self::Malformed => "what the server behind this one has answered is no HTTP/1.1",
             Self::Silent => "the server behind this one does not answer in time",
             Self::Full => "this server has as many connections as it may have",
@@ -55,7 +58,7 @@ impl Fault {
     /// What it says of the upstream; nothing where that is not at fault.
     pub fn failure(self) -> Option<Failure> {
         match self {
-            Self::Nobody | Self::Stale | Self::Full | Self::Memory => None,
+            Self::Nobody | Self::Stale | Self::Cut | Self::Full | Self::Memory => None,
             Self::Unreachable => Some(Failure::Connect),
             Self::Unheard | Self::Silent => Some(Failure::Timeout),
             Self::Lost => Some(Failure::Reset),
@@ -65,7 +68,7 @@ impl Fault {
 
     fn counter(self) -> HttpCounter {
         match self {
-            Self::Nobody | Self::Full | Self::Memory => HttpCounter::ForwardsRefused,
+            Self::Nobody | Self::Cut | Self::Full | Self::Memory => HttpCounter::ForwardsRefused,
             Self::Unreachable | Self::Stale | Self::Lost | Self::Malformed => HttpCounter::ForwardsFailed,
             Self::Unheard | Self::Silent => HttpCounter::ForwardsTimedOut,
         }

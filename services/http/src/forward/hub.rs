@@ -6,7 +6,7 @@ use super::way::{Facts, Way};
 use crate::within::Within;
 use corelane::Cx;
 use corelane::admin::reports::Level;
-use corelane::service::{Address, Instant};
+use corelane::service::{Address, ConnectionId, Instant};
 use corelane_upstreams::entry::Behind;
 use corelane_upstreams::{Upstream, Upstreams};
 use std::cell::RefCell;
@@ -34,6 +34,8 @@ pub(super) struct Hub {
     pub kept_max: usize,
     pub within: Within,
     is_alarmed: bool,
+    /// Connections that check upstreams, from their begin until their end is told.
+    pub checks: Vec<ConnectionId>,
     pub is_draining: bool,
     pub ways: Numbered<Way>,
     pub ups: Numbered<Up>,
@@ -93,6 +95,7 @@ impl Hub {
             kept_max: KEPT,
             within,
             is_alarmed: false,
+            checks: Vec::new(),
             is_draining: false,
             ways: Numbered::new(),
             ups: Numbered::new(),
@@ -230,6 +233,7 @@ impl Hub {
     pub fn drain(&mut self, cx: &mut Cx<'_>) {
         self.is_draining = true;
         cx.stop_alarm(TENDING);
+        self.checks.iter().for_each(|check| cx.abort(*check));
         for up in std::mem::take(&mut self.idle).into_values().flatten() {
             let up = self.ups.get(up);
             up.stage = Stage::Over;
@@ -239,6 +243,8 @@ impl Hub {
 
     /// A check of an upstream has ended.
     pub fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
+        let own = cx.id();
+        self.checks.retain(|check| *check != own);
         let name = self.upstreams.name(upstream).unwrap_or_default().to_owned();
         match self.upstreams.checked(upstream, cx.now(), is_well) {
             Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),

@@ -8,8 +8,9 @@ use super::way::{AnswerHead, Way};
 use crate::content::{ContentPart, next_part};
 use crate::outgoing::Outgoing;
 use crate::tunnel;
-use corelane::service::{Chain, Ending, Input, Output, Owes, Reason};
+use corelane::service::{Chain, Ending, Input, Output, Owes};
 use corelane::{Cx, Next, Silent};
+use corelane_upstreams::{Failure, failure_to_connect};
 use corelane_wire::http1::{Answer, Body, Date, Framing, Response, Scratch, Status};
 
 /// Most interim answers to one request.
@@ -78,10 +79,13 @@ impl Outgoing<Silent> for Link {
         let mut hub = self.hub.borrow_mut();
         let is_stale = hub.up(self.up).is_stale();
         let fault = match &hub.up(self.up).stage {
-            Stage::Opening if ending == Ending::Error => match cx.fault() {
-                Some(fault) if matches!(fault.reason, Reason::Cancelled | Reason::TimedOut) => Fault::Unheard,
-                _ => Fault::Unreachable,
+            Stage::Opening if ending == Ending::Error => match failure_to_connect(cx.fault()) {
+                Some(Failure::Timeout) => Fault::Unheard,
+                Some(_) => Fault::Unreachable,
+                None => Fault::Full,
             },
+            // This side has ended it, for want of something: nothing is said of the upstream, which may be at work on the request.
+            _ if matches!(ending, Ending::Closing | Ending::Aborted) => Fault::Cut,
             Stage::Head(_) if is_stale => Fault::Stale,
             _ => Fault::Lost,
         };
@@ -131,13 +135,15 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
         Ok(Answer::Response { head, bytes }) => (note_head(way, &head), bytes),
         Ok(Answer::More) => {
             let (first, all) = (input.first().len(), input.len());
-            if first < all && input.contiguous(all.min(first + LIMITS.head_bytes)).is_some() {
-                return None;
+            up.has_begun |= all > 0;
+            if first < all {
+                // Without memory for it to lie together it is looked at again.
+                return input.contiguous(all.min(first + LIMITS.head_bytes)).is_none().then_some(Next::Continue);
             }
             if !input.is_finished() {
                 return Some(Next::Continue);
             }
-            let is_stale = input.is_empty() && hub.up(number).is_stale();
+            let is_stale = hub.up(number).is_stale();
             return Some(give_up(hub, number, cx, if is_stale { Fault::Stale } else { Fault::Lost }));
         }
         Err(_) => return Some(give_up(hub, number, cx, Fault::Malformed)),

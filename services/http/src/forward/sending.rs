@@ -101,7 +101,8 @@ pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
     let Hub { upstreams, within, .. } = &mut *hub;
     upstreams.start(now);
     let tending = Tending::new(TENDING, TENDING);
-    (within.tend)(cx, upstreams, tending, &mut |upstream| Box::new(Check::new(shared.clone(), upstream)));
+    let begun = (within.tend)(cx, upstreams, tending, &mut |upstream| Box::new(Check::new(shared.clone(), upstream)));
+    hub.checks.extend(begun);
 }
 
 /// A helper thread has asked for a name.

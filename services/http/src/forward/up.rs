@@ -24,6 +24,8 @@ pub(super) struct Up {
     pub waits: bool,
     /// Interim answers that have come.
     pub interim: u32,
+    /// A part of the answer's head has come.
+    pub has_begun: bool,
     /// As long as an answer is awaited, however long that takes, the link is not idle.
     pub ticket: Option<Ticket>,
 }
@@ -50,14 +52,25 @@ pub(super) enum Stage {
 impl Up {
     pub fn opening(upstream: Upstream, way: usize) -> Self {
         let (way, stage) = (Some(way), Stage::Opening);
-        Self { id: None, upstream, is_connected: false, way, stage, is_reused: false, waits: false, interim: 0, ticket: None }
+        Self {
+            id: None,
+            upstream,
+            is_connected: false,
+            way,
+            stage,
+            is_reused: false,
+            waits: false,
+            interim: 0,
+            has_begun: false,
+            ticket: None,
+        }
     }
 
     /// It carries a request, of which the head is written to `output`. An answer is read whether or not the upstream reads the request.
     pub fn begin(&mut self, output: &mut Output, way: usize, is_reused: bool) {
         assert!(matches!(self.stage, Stage::Idle | Stage::Opening), "one request at a time");
         (self.way, self.stage, self.is_reused) = (Some(way), Stage::Head(Responses::new(LIMITS)), is_reused);
-        (self.waits, self.interim) = (false, 0);
+        (self.waits, self.interim, self.has_begun) = (false, 0, false);
         assert!(self.ticket.is_none(), "one answer is awaited at a time");
         output.read_on(true);
         output.note_active();
@@ -66,7 +79,7 @@ impl Up {
 
     /// Whether nothing of the answer has come on a link that was used before.
     pub fn is_stale(&self) -> bool {
-        self.is_reused && self.interim == 0 && self.way.is_some()
+        self.is_reused && self.interim == 0 && !self.has_begun && self.way.is_some()
     }
 
     /// No answer is awaited any more.
