@@ -371,6 +371,7 @@ mod tests {
             "x crates/svc/src/lib.rs --test",
             "x crates/rss/src/lib.rs --out-dir /a/tests/b.rs",
             "x crates/isr/tests/dispatch.rs --test",
+            "x load/tests/all/main.rs --test",
         ] {
             assert_eq!(called(arguments), format!("lints and {arguments} -D warnings\n"));
         }
