@@ -35,5 +35,5 @@ pub use settings::{Balance, Check, Settings};
 pub use shown::{Row, State};
 pub use table::{Due, TRIES_MAX, Tried, Upstream, Upstreams};
 pub use targets::{ADDRESSES_MAX, Place, TARGETS_MAX, Target, TargetError, Targets, WEIGHT_MAX};
-pub use tend::{Tending, address_key, flow_key, found, tend};
+pub use tend::{Tending, address_key, flow_key, found, tend, tend_naming};
 pub use times::Times;

@@ -7,7 +7,7 @@ use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Fault, Notes, Outcome, Reason};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Failure, Tending, Tried, Upstream, Upstreams, found, tend};
+use corelane_upstreams::{Failure, Tending, Tried, Upstream, Upstreams, found, tend_naming};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version};
 
 type Cx<'a> = corelane::Cx<'a, Notes<Told>>;
@@ -54,8 +54,7 @@ impl Proxy {
     /// Does what the upstreams want done.
     fn tend(&mut self, cx: &mut Cx<'_>) {
         if !self.is_draining {
-            let begun = tend(cx, &mut self.upstreams, self.tending, End::Check);
-            self.checks.extend(begun);
+            tend_naming(cx, &mut self.upstreams, self.tending, &mut self.checks, End::Check);
         }
         self.note_rotation(cx);
     }
