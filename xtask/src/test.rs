@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check and test, in sections that share 33 minutes: what one leaves of its share, those behind it have too. Two cores take 15 to 24.
+//! `cargo xtask test`: every check and test, in sections whose shares are 33 minutes, and which end after 36 ([`sections::ends`]). Two cores take 15 to 24.
 //! What tests need is installed beside the build.
 //! Test programs that only compute run beside those that mostly wait, and beside both what compiles and checks.
 //!
@@ -95,24 +95,23 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let only = arguments.only.as_deref();
     let (before, programs): (Vec<_>, Vec<_>) = wanted(only).partition(|section| !matches!(section.work, Work::Programs(_)));
     let (mut sum, mut built) = (Tally::default(), None);
+    let end = Instant::now() + sections::WHOLE;
     // Only the test programs need what is installed, and mostly a network is waited for: so it comes beside the build.
-    let (share, lacking) = std::thread::scope(|scope| {
+    let lacking = std::thread::scope(|scope| {
         let install = || packages::prepare(arguments.install, &workspace.target);
         let installing = runs_programs(only).then(|| scope.spawn(install));
-        let share = row(&before, &workspace, Share::new(0), &mut built, &mut sum);
+        row(&before, &workspace, end - sections::kept(programs.iter().copied()), &mut built, &mut sum);
         let lacking = installing.map(|thread| thread.join().map_err(|_| anyhow!("installing has panicked"))?);
-        (share, lacking.unwrap_or_else(|| Ok(Vec::new())))
+        lacking.unwrap_or_else(|| Ok(Vec::new()))
     });
     sum.add(uninstalled(&lacking?));
     let mut computed = built.as_deref().map(|built| Arc::new(built.clone().told(MAPPED_FROM.0, MAPPED_FROM.1.to_owned())));
     let mut waiting = built.map(|built| Arc::new(Artifacts::clone(&built).told(AT_A_TIME, at_a_time())));
     std::thread::scope(|scope| {
-        // What the build leaves is theirs too.
-        let (left, left_too) = (share.and(0), share.and(0));
         let (workspace, computed) = (&workspace, &mut computed);
-        let computing = scope.spawn(move || run_beside(COMPUTING, LESS_URGENT, only, workspace, left, computed));
-        let beside = scope.spawn(move || run_beside(BESIDE, LEAST_URGENT, only, workspace, left_too, &mut None));
-        row(&programs, workspace, share, &mut waiting, &mut sum);
+        let computing = scope.spawn(move || run_beside(COMPUTING, LESS_URGENT, only, workspace, end, computed));
+        let beside = scope.spawn(move || run_beside(BESIDE, LEAST_URGENT, only, workspace, end, &mut None));
+        row(&programs, workspace, end, &mut waiting, &mut sum);
         for row in [computing, beside] {
             sum.add(row.join().unwrap_or_else(|_| Tally::failed(1)));
         }
@@ -130,7 +129,7 @@ fn at_a_time() -> String {
 fn run_fast(workspace: &Workspace) -> ExitCode {
     let (start, mut sum) = (Instant::now(), Tally::default());
     let before: Vec<_> = SECTIONS.iter().take_while(|section| !matches!(section.work, Work::Build)).collect();
-    row(&before, workspace, Share::new(0), &mut None, &mut sum);
+    row(&before, workspace, start + sections::WHOLE, &mut None, &mut sum);
     let share = Share::new(fast::SECONDS);
     let cargo = |arguments: &[&str]| run_cargo(workspace, arguments, UNTOLD, &share);
     let verdict = fast::check(workspace, cargo, &share).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
@@ -145,38 +144,30 @@ fn finish(sum: &Tally) -> ExitCode {
     ExitCode::from(u8::from(sum.failed > 0))
 }
 
-/// Runs these sections one after the other, adds what came of them to `sum`, and returns the share that they leave.
-fn row(
-    sections: &[&Section],
-    workspace: &Workspace,
-    mut share: Share,
-    built: &mut Option<Arc<Artifacts>>,
-    sum: &mut Tally,
-) -> Share {
-    for section in sections {
-        let start = Instant::now();
-        share = share.and(section.seconds);
+/// Runs these sections one after the other until `end`, and adds what came of them to `sum`.
+fn row(sections: &[&Section], workspace: &Workspace, end: Instant, built: &mut Option<Arc<Artifacts>>, sum: &mut Tally) {
+    for (section, end) in sections.iter().zip(sections::ends(sections, end)) {
+        let (start, share) = (Instant::now(), Share::until(end));
         let verdict = verdict(section, workspace, &share, built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
         print(section, &verdict, start.elapsed(), &share);
         sum.add(verdict.tally);
     }
-    share
 }
 
-/// Runs a row of sections, or the one of them named `only`, on what CPU time more urgent ones leave. They have their shares, and what is left of this one.
+/// Runs a row of sections, or the one of them named `only`, until `end`, on what CPU time more urgent ones leave.
 fn run_beside(
     row_of: &'static [Section],
     niceness: i32,
     only: Option<&str>,
     workspace: &Workspace,
-    share: Share,
+    end: Instant,
     built: &mut Option<Arc<Artifacts>>,
 ) -> Tally {
     // Of this thread alone, and of what it starts (nice(2), "C library/kernel differences"). A refusal costs only time.
     let _ = rustix::process::nice(niceness);
     let sections: Vec<_> = row_of.iter().filter(|section| is_named(section, only)).collect();
     let mut sum = Tally::default();
-    row(&sections, workspace, share, built, &mut sum);
+    row(&sections, workspace, end, built, &mut sum);
     sum
 }
 

@@ -11,8 +11,8 @@ use std::os::unix::fs::MetadataExt;
 
 /// Shows which lane serves each bucket in a running process, or changes it
 ///
-/// Prints the table as it is then: each bucket, a colon, its lane. New connections and datagrams follow it at once; connections
-/// stay on their lanes.
+/// Prints the table as it is then: each bucket, a colon, its lane. New connections and datagrams follow it at once, and so do idle connections. Busy connections stay, and so do those whose
+/// service packs no session.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The process; need not be named where only one serves
@@ -40,7 +40,7 @@ struct Change {
     /// Share the buckets evenly, moving as few as possible
     #[arg(long)]
     even: bool,
-    /// Have a lane leave: its buckets go to the others, it accepts what waits and listens no more; its connections live on
+    /// Have a lane leave: its buckets go to the others, it accepts what waits and listens no more; its idle connections go along, others live on
     #[arg(long, value_name = "LANE")]
     leave: Option<usize>,
     /// Have a lane that left come back and take its part of the buckets

@@ -11,7 +11,7 @@ use corelane::admin::confine::paths::{self, Paths};
 use corelane::admin::messages::Degraded;
 use corelane::admin::reports::Record;
 use corelane::admin::watch::RunDirectory;
-use corelane::service::entry::choice::PathUse;
+use corelane::service::entry::choice::Use;
 use std::path::{Path, PathBuf};
 
 /// When the program is confined.
@@ -49,7 +49,7 @@ pub fn confine_files(sandbox: Sandbox, lanes: &Lanes, config: Option<&Path>) -> 
         return Ok(None);
     }
     let what = Degraded::FilesNotConfined;
-    if let Some(path) = lanes.paths().into_iter().find_map(at_root) {
+    if let Some(path) = lanes.uses().into_iter().find_map(at_root) {
         let why = format!(
             "{} is to be made in the root directory, with which all would be allowed: name a directory below",
             path.display()
@@ -66,9 +66,9 @@ pub fn confine_files(sandbox: Sandbox, lanes: &Lanes, config: Option<&Path>) -> 
 }
 
 /// What is written in the root directory itself.
-fn at_root(path: PathUse) -> Option<PathBuf> {
+fn at_root(path: Use) -> Option<PathBuf> {
     match path {
-        PathUse::Written(path) => Some(path).filter(|path| Paths::is_at_root(path)),
+        Use::Written(path) => Some(path).filter(|path| Paths::is_at_root(path)),
         _ => None,
     }
 }
@@ -87,11 +87,12 @@ fn files(lanes: &Lanes, config: Option<&Path>) -> Paths {
     }
     lanes.receive_settings().into_iter().for_each(|path| files.write(path));
     config.into_iter().flat_map(Paths::around).for_each(|path| files.read(path));
-    for path in lanes.paths() {
-        match path {
-            PathUse::Written(path) => Paths::around(&path).for_each(|path| files.write(path)),
+    for used in lanes.uses() {
+        match used {
+            Use::Written(path) => Paths::around(&path).for_each(|path| files.write(path)),
             // What else there is, is read.
-            PathUse::Read(path) => Paths::around(&path).for_each(|path| files.read(path)),
+            Use::Read(path) => Paths::around(&path).for_each(|path| files.read(path)),
+            Use::Connected(port) => files.connect_to(port),
             _ => {}
         }
     }

@@ -84,10 +84,13 @@ fn a_lane_that_polls_is_not_run_while_nothing_comes(driver: Driver) {
             thread::sleep(IDLE / 4);
             sleeps(pid) - before < 40
         });
-        let before = ticks(pid);
+        let before = (ticks(pid), sleeps(pid));
         // reason: nothing is to happen meanwhile.
         thread::sleep(IDLE);
-        assert!(ticks(pid) - before <= 1, "{user:?}: {} ticks in {IDLE:?}", ticks(pid) - before);
+        // It wakes for the state of its interface, and not to look for frames; one that looks and never sleeps has a whole CPU. What one
+        // wake takes is not judged: where others have the machine, it is some of theirs.
+        let (ticks, wakes) = (ticks(pid) - before.0, sleeps(pid) - before.1);
+        assert!(wakes <= 8 && ticks <= 20, "{user:?}: {wakes} wakes and {ticks} ticks in {IDLE:?}");
         assert!(comes_back(pid, "10.9.0.1:0", PATIENCE), "{user:?}: and is there at once");
         ends(server);
     }

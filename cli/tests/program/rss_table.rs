@@ -58,11 +58,19 @@ fn sockets(run: &Scratch) -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|suffix| suffix == "control")).collect()
 }
 
-/// Connections that each lane has accepted.
-fn accepts(server: &Server) -> Vec<u64> {
+/// What each lane has counted.
+fn counted(server: &Server, counter: &str) -> Vec<u64> {
     let page = server.page();
     let lanes = page["lanes"].as_array().unwrap();
-    lanes.iter().map(|lane| number(&lane["services"][0]["counters"]["accepts"])).collect()
+    lanes.iter().map(|lane| number(&lane["services"][0]["counters"][counter])).collect()
+}
+
+fn accepts(server: &Server) -> Vec<u64> {
+    counted(server, "accepts")
+}
+
+fn connections_open(server: &Server) -> Vec<u64> {
+    counted(server, "connections_open")
 }
 
 #[test]
@@ -80,16 +88,23 @@ fn the_table_is_shown_and_rewritten() {
 }
 
 #[test]
-fn new_connections_follow_the_table_and_others_stay() {
+fn new_connections_follow_the_table_and_so_do_idle_ones() {
     let server = served(&[]);
     shown(&server.run, &["--set", "0-7:0"]);
     let mut before: Vec<_> = (0..20).map(|_| server.connect()).collect();
     before.iter_mut().for_each(|stream| echo(stream, b"on lane 0"));
     assert_eq!(accepts(&server), [20, 0]);
     shown(&server.run, &["--move", "0-7:1"]);
+    // A connection that answers has arrived.
+    before.iter_mut().for_each(|stream| echo(stream, b"on lane 1"));
+    assert_eq!(connections_open(&server), [0, 20]);
     let mut after: Vec<_> = (0..20).map(|_| server.connect()).collect();
     after.iter_mut().chain(&mut before).for_each(|stream| echo(stream, b"wherever it is"));
     assert_eq!(accepts(&server), [20, 20]);
+    assert_eq!(["moves_away", "moves_here", "moves_lost"].map(|counter| server.count(counter)), [20, 20, 0]);
+    shown(&server.run, &["--leave", "1"]);
+    before.iter_mut().chain(&mut after).for_each(|stream| echo(stream, b"where its bucket is"));
+    assert_eq!(connections_open(&server), [40, 0]);
     assert_eq!(server.count("endings_aborted") + server.count("endings_error"), 0);
 }
 

@@ -54,6 +54,11 @@ impl Paths {
         self.reaches_names = true;
     }
 
+    /// This TCP port may be connected to, at any address.
+    pub fn connect_to(&mut self, port: u16) {
+        self.ports.push(port);
+    }
+
     /// May be read, with all that lies beneath.
     pub fn read(&mut self, path: impl Into<PathBuf>) {
         self.read.push(path.into());

@@ -66,7 +66,8 @@ pub trait Work: 'static {
     /// Begins to drain.
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver);
 
-    /// In a drain: whether it has nothing left to do, except what other lanes may still ask for.
+    /// In a drain: whether it has nothing left to do, except what other lanes may still ask for. From then on only their messages may change
+    /// that, which are counted: lanes agree on their end by it, so what comes from outside must not.
     fn is_quiet(&self, _kit: &mut Kit) -> bool {
         !self.has_work()
     }

@@ -124,7 +124,7 @@ pub trait Driver {
     /// without a completion. The socket's name is void. Bytes that have arrived and were not received go along.
     ///
     /// # Errors
-    /// The connection stays as it is: `Busy` if it is not at rest, a completion of it is still to come, or as many connections are between drivers as may be;
+    /// The connection stays as it is: `UnderWay` if it is not at rest, or a completion of it is still to come; `Busy` if as many connections are between drivers as may be;
     /// `Unsupported` where connections cannot leave; others of the system's. `Cancelled` for a void name.
     fn detach(&mut self, _socket: Socket) -> Result<Detached, Fault> {
         Err(Fault::of(Reason::Unsupported))

@@ -109,6 +109,8 @@ pub enum Reason {
     NoInterface,
     /// The bound of the named queue was reached; ask again later.
     Busy,
+    /// Something that was asked before is still under way (EINPROGRESS, EALREADY): ask again when that has ended.
+    UnderWay,
     /// Anything else; see the number.
     Other,
 }
@@ -153,6 +155,7 @@ impl fmt::Display for Fault {
             Reason::Down => "the interface is down (ip link set NAME up)",
             Reason::NoInterface => "no such interface",
             Reason::Busy => "queue full",
+            Reason::UnderWay => "something is still under way",
             Reason::Other => "system error",
         };
         match self.number {

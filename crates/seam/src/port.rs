@@ -207,8 +207,9 @@ pub trait Port: fmt::Debug {
         PortState::Up
     }
 
-    /// Whether more may lie ready than the last receive brought: then the driver asks again as soon as there is a receive and memory, and
-    /// does not wait for the descriptor, which tells of what comes, and not of what is left. Of a fault it has more for ever.
+    /// Whether more may lie ready than the last receive brought: then the driver asks again as soon as there is a receive, and does not wait
+    /// for the descriptor, which tells of what comes, and not of what is left. A port that receives into free frames has more only while
+    /// there are some: one that writes into frames it was lent needs none. Of a fault it has more for ever.
     fn has_more(&self) -> bool;
 
     /// The time, in nanoseconds of the driver's clock, at which it wants to be asked again in any case.

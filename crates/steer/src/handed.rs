@@ -105,7 +105,7 @@ impl Steered {
     pub fn show(&self, lane: usize, visit: Visit) -> Result<(), Error> {
         let visit = std::cell::Cell::new(Some(visit));
         // reason: one lane is told once.
-        self.tell(&[lane], || Command::Show(visit.take().expect("a lane is told once")))
+        self.tell.all(&[lane], || Command::Show(visit.take().expect("a lane is told once")))
     }
 
     /// Has all lanes leave their sockets behind, for the process that goes on with them; returns when they have. Nothing is steered from here any more.
@@ -115,7 +115,7 @@ impl Steered {
     #[doc(hidden)] // Whoever runs lanes calls it, and no program.
     pub fn hand_over(&self) -> Result<(), Error> {
         let all: Vec<usize> = (0..self.present().len()).collect();
-        self.tell(&all, || Command::HandOver)
+        self.tell.all(&all, || Command::HandOver)
     }
 }
 

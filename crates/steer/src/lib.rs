@@ -9,12 +9,14 @@
 mod attach;
 mod choice;
 mod error;
+mod following;
 mod handed;
 mod in_force;
 mod lane;
 mod plan;
 mod server;
 mod steered;
+mod telling;
 mod topology;
 #[cfg(feature = "verify")]
 pub mod verify;

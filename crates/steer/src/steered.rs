@@ -3,17 +3,14 @@
 use crate::attach::{Attached, Attachment};
 use crate::choice::Settings;
 use crate::error::Error;
+use crate::following::follow;
 use crate::in_force::InForce;
 use crate::server::Server;
+use crate::telling::Telling;
 use corelane_lane::Tell;
 use corelane_rss::{FlowHasher, Table};
 use corelane_svc::{Command, Steer};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// How long a lane may take to do what it is told. A turn takes far less, and a lane that leaves a quarter of a second.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A program of lanes whose flows are told apart, and steered where the machine lets us. Made once, for all lanes; any thread may use
 /// it, but not a service on a lane: each change waits for all lanes. One is made at a time, and is in force when its call returns.
@@ -21,7 +18,7 @@ pub struct Steered {
     pub(crate) attached: Option<Attached>,
     pub(crate) detaches: bool,
     pub(crate) hasher: Arc<FlowHasher>,
-    tell: Tell<Steer>,
+    pub(crate) tell: Telling,
     in_force: InForce,
     note: Option<String>,
     state: Mutex<State>,
@@ -56,6 +53,7 @@ impl Steered {
         );
         assert!(!(detaches && attached.is_some()), "what others attached is taken away where nothing of ours takes its place");
         let state = Mutex::new(State { table, present: vec![true; server.lanes], told: None });
+        let tell = Telling(tell);
         Ok(Arc::new(Self { attached, detaches, hasher, tell, in_force, note, state }))
     }
 
@@ -68,6 +66,7 @@ impl Steered {
         tell: Tell<Steer>,
     ) -> Arc<Self> {
         let state = Mutex::new(State { table, present: vec![true; lanes], told: None });
+        let tell = Telling(tell);
         Arc::new(Self { attached, detaches: false, hasher: Arc::new(hasher), tell, in_force, note: None, state })
     }
 
@@ -103,8 +102,8 @@ impl Steered {
         self.lock().present.clone()
     }
 
-    /// Puts a table into force: first in the kernel, for all that begins from then on, then in each lane's copy. Connections stay where
-    /// they are.
+    /// Puts a table into force: first in the kernel, for all that begins from then on, then in each lane's copy. Then idle connections follow their buckets, those whose services pack
+    /// their sessions ([`StreamService::pack`](corelane_svc::StreamService::pack)); all others stay where they are, and are counted (`moves_refused`).
     ///
     /// # Errors
     /// [`Error::NotSteered`]; [`Error::LaneAway`] for buckets of a lane that has left; [`Error::Refused`] for a table of another size,
@@ -113,12 +112,12 @@ impl Steered {
         let mut state = self.lock();
         match table.owners().find(|lane| state.present.get(*lane) == Some(&false)) {
             Some(lane) => Err(Error::LaneAway { lane }),
-            None => self.put(&mut state, table),
+            None => self.put_and_follow(&mut state, table),
         }
     }
 
     /// Has a lane leave without losing a connection: its buckets go to the others, it accepts what waits for it, and closes what it is
-    /// served at. Its connections live on until they end. Returns when nothing more comes to it.
+    /// served at. Its idle connections follow their buckets, as after [`Steered::rewrite`]; all others live on until they end. Returns when nothing more comes to it.
     ///
     /// With a classic program, a handshake that takes longer than 50 milliseconds may be lost, unless `net.ipv4.tcp_migrate_req` is 1.
     ///
@@ -131,9 +130,11 @@ impl Steered {
         assert!(state.present[lane] && table.owned(lane).next().is_none(), "nothing new comes to who leaves");
         self.put(&mut state, &table)?;
         state.present[lane] = false;
-        self.tell(&[lane], || Command::Leave)?;
+        self.tell.all(&[lane], || Command::Leave)?;
         // The kernel has moved another socket into the place of the one that closed.
-        self.refresh(&state)
+        self.refresh(&state)?;
+        // What it accepted last goes, too.
+        follow(&self.tell, &state.table, state.present.len(), &state.table.owners().collect::<Vec<_>>())
     }
 
     /// Has a lane that left come back: it opens what it is served at, and gets its share of the buckets.
@@ -144,14 +145,14 @@ impl Steered {
         let mut state = self.lock();
         self.check_present(&state, lane, false)?;
         let table = state.table.with(lane)?;
-        if let Err(error) = self.tell(&[lane], || Command::Enter) {
+        if let Err(error) = self.tell.all(&[lane], || Command::Enter) {
             // What it has opened is closed again; if it cannot even do that, the first reason says more.
-            let _ = self.tell(&[lane], || Command::Leave);
+            let _ = self.tell.all(&[lane], || Command::Leave);
             return Err(error);
         }
         assert!(!state.present[lane] && state.table.owned(lane).next().is_none(), "nothing came to who was away");
         state.present[lane] = true;
-        self.put(&mut state, &table)
+        self.put_and_follow(&mut state, &table)
     }
 
     fn check_present(&self, state: &State, lane: usize, expected: bool) -> Result<(), Error> {
@@ -168,6 +169,18 @@ impl Steered {
             Some(false) if expected => Err(Error::LaneAway { lane }),
             Some(true) if !expected => Err(Error::LanePresent { lane }),
             Some(_) => Ok(()),
+        }
+    }
+
+    /// Connections follow the table only to lanes that it gives buckets to: all others have what is theirs.
+    fn put_and_follow(&self, state: &mut State, table: &Table) -> Result<(), Error> {
+        let before = state.table.clone();
+        self.put(state, table)?;
+        let gained = |lane: &usize| table.owned(*lane).any(|bucket| before.lane(bucket) != *lane);
+        match self.attached {
+            Some(_) => follow(&self.tell, table, state.present.len(), &table.owners().filter(gained).collect::<Vec<_>>()),
+            // No connection comes over frames.
+            None => Ok(()),
         }
     }
 
@@ -192,37 +205,22 @@ impl Steered {
         assert!(state.table == *table, "what the kernel was given is what lanes are told");
         self.refresh(state)?;
         let all: Vec<usize> = (0..state.present.len()).collect();
-        self.tell(&all, || Command::Table(state.table.clone()))
+        self.tell.all(&all, || Command::Table(state.table.clone()))
     }
 
     /// Has one of the lanes that are there put the table into force where that takes a socket.
     fn refresh(&self, state: &State) -> Result<(), Error> {
         match state.present.iter().position(|present| *present) {
-            Some(lane) if self.in_force == InForce::Classic => self.tell(&[lane], || Command::Refresh),
+            Some(lane) if self.in_force == InForce::Classic => self.tell.all(&[lane], || Command::Refresh),
             _ => Ok(()),
         }
-    }
-
-    /// Tells lanes the same, and waits until all of them have done it.
-    pub(crate) fn tell(&self, lanes: &[usize], command: impl Fn() -> Command) -> Result<(), Error> {
-        assert!(!lanes.is_empty(), "somebody is told");
-        let ask = |lane: &usize| {
-            let (done, answer) = channel();
-            // Who gave up waiting hears nothing.
-            let reply = Box::new(move |result| drop(done.send(result)));
-            // A word that comes back is dropped, and with it who would answer: that is heard below.
-            let _ = self.tell.tell(*lane, Steer { command: command(), reply });
-            (*lane, answer)
-        };
-        let answers: Vec<_> = lanes.iter().map(ask).collect();
-        answers.into_iter().try_for_each(|(lane, answer)| heard(lane, &answer))
     }
 
     /// Has a lane to which flows of others come look whether what was attached is still there. Waits for nothing: lanes call this.
     pub(crate) fn mend(&self, lane: usize) {
         if self.attached.is_some() {
             // Where it cannot be mended, strays go on being counted.
-            let _ = self.tell.tell(lane, Steer { command: Command::Mend, reply: Box::new(drop) });
+            self.tell.say(lane, Command::Mend);
         }
     }
 
@@ -239,13 +237,5 @@ fn check(table: &Table, present: &Table, lanes: usize) -> Result<(), corelane_se
         Some(got) => Err(corelane_select::Error::LaneRange { got, most: lanes - 1 }),
         None if got != expected => Err(corelane_select::Error::BucketCount { got, expected }),
         None => Ok(()),
-    }
-}
-
-fn heard(lane: usize, answer: &Receiver<Result<(), corelane_svc::Error>>) -> Result<(), Error> {
-    match answer.recv_timeout(PATIENCE) {
-        Ok(done) => done.map_err(|error| Error::Lane { lane, error }),
-        Err(RecvTimeoutError::Timeout) => Err(Error::LaneSilent { lane }),
-        Err(RecvTimeoutError::Disconnected) => Err(Error::LaneEnded { lane }),
     }
 }

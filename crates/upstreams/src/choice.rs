@@ -141,7 +141,7 @@ mod tests {
         let mut keys = Random::new(1);
         (0..80_000).for_each(|_| taken[usize::from(by_key(&all, keys.bits()).unwrap())] += 1);
         for (taken, due) in taken.into_iter().zip([10_000, 20_000, 50_000]) {
-            assert!((taken - due as i32).abs() < 700, "{taken} of {due}");
+            assert!(i32::abs(taken - due) < 700, "{taken} of {due}");
         }
     }
 }

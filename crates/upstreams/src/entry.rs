@@ -4,7 +4,7 @@ use crate::settings::{Balance, Check, Settings};
 use crate::targets::Targets;
 use crate::tend::{address_key, flow_key};
 use corelane::service::entry::Asked;
-use corelane::service::entry::choice::{Choice, Chosen, Number, OneOf, Text, Time};
+use corelane::service::entry::choice::{Choice, Chosen, Number, OneOf, Text, Time, Use};
 use corelane::{Address, Error};
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ const TO: Text = Text::new(
     "HOST:PORT,..",
     are_targets,
     "upstreams: HOST:PORT, [IPv6]:PORT or unix:PATH, each with *WEIGHT behind it if it is to have more than others",
-);
+)
+.naming(|text| text.parse::<Targets>().iter().flat_map(Targets::ports).map(Use::Connected).collect());
 
 const IN_TURN: &str = "round-robin";
 const LEAST: &str = "least";

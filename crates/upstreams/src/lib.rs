@@ -18,6 +18,7 @@
 //! * **Lanes share nothing**, so each lane has its own table, and judges by what it has seen itself.
 #![forbid(unsafe_code)]
 
+mod blame;
 mod choice;
 pub mod entry;
 mod health;
@@ -29,11 +30,12 @@ mod targets;
 mod tend;
 mod times;
 
+pub use blame::failure_to_connect;
 pub use health::Ejected;
 pub use one::{Counts, Failure};
 pub use settings::{Balance, Check, Settings};
 pub use shown::{Row, State};
 pub use table::{Due, TRIES_MAX, Tried, Upstream, Upstreams};
 pub use targets::{ADDRESSES_MAX, Place, TARGETS_MAX, Target, TargetError, Targets, WEIGHT_MAX};
-pub use tend::{Tending, address_key, flow_key, found, tend, tend_naming};
+pub use tend::{Tending, address_key, flow_key, found, tend};
 pub use times::Times;

@@ -73,6 +73,14 @@ impl Targets {
     pub fn all(&self) -> &[Target] {
         &self.0
     }
+
+    /// The TCP ports that they are at.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        self.0.iter().filter_map(|target| match &target.place {
+            Place::At(address) => Some(address.inet()?.port()),
+            Place::Named { port, .. } => Some(*port),
+        })
+    }
 }
 
 /// Why a list cannot be used. The operator is at fault.

@@ -53,24 +53,14 @@ struct Found(Result<Vec<Address>, String>);
 
 /// Does what is due, and sets the alarm for what is due next: in [`started`](corelane::StreamService::started), and whenever something of it has ended. `session` makes the session of a connection
 /// that checks an upstream. The service owes the table [`Upstreams::checked`] for it: well when it is connected, not when it is closed with an error. It closes what is connected.
-/// A check takes `connect_limit` at the most.
+/// A check takes `connect_limit` at the most. Returns the connections of checks that have begun: a drain waits for those that are not open yet, so break them off when it begins.
 pub fn tend<T: Talk, S: 'static>(
     cx: &mut Cx<'_, T>,
     upstreams: &mut Upstreams,
     tending: Tending,
-    session: impl FnMut(Upstream) -> S,
-) {
-    tend_naming(cx, upstreams, tending, &mut Vec::new(), session);
-}
-
-/// [`tend`] that adds the connections of checks that have begun to `begun`. A drain waits for those that are not open yet: break them off when it begins.
-pub fn tend_naming<T: Talk, S: 'static>(
-    cx: &mut Cx<'_, T>,
-    upstreams: &mut Upstreams,
-    tending: Tending,
-    begun: &mut Vec<ConnectionId>,
     mut session: impl FnMut(Upstream) -> S,
-) {
+) -> Vec<ConnectionId> {
+    let mut begun = Vec::new();
     while let Some(due) = upstreams.due(cx.now()) {
         match due {
             Due::Resolve { .. } if !cx.ask_offload() => {
@@ -94,6 +84,7 @@ pub fn tend_naming<T: Talk, S: 'static>(
         // At the bound of alarms, a resolution or a check that ends sets the next one.
         let _ = cx.start_alarm(next, tending.alarm);
     }
+    begun
 }
 
 /// The key by which all connections of a client find the same upstream: its IP address. All clients over Unix sockets have one.

@@ -119,11 +119,11 @@ fn what_comes_is_counted_and_every_byte_of_it_is_checked() {
     });
 }
 
-/// As fast as the simulation goes: so once, and for a short time.
+/// As fast as a small window lets it: so once, and for a short time.
 #[test]
 fn what_the_service_pushes_is_right() {
-    let extent = Extent::For(Duration::from_millis(1));
-    verify(&sink(1, Faults::none(), Plan { extent, ..plan(2) }, || Push::memory(5_000)));
+    let (extent, buffers) = (Extent::For(Duration::from_millis(1)), (0, 4 << 10));
+    verify(&sink(1, Faults::none(), Plan { extent, buffers, ..plan(2) }, || Push::memory(5_000)));
 }
 
 #[test]

@@ -34,6 +34,13 @@ impl<D> Answer<D> {
         answer
     }
 
+    /// An answer that another server has given, with the date that it gave it.
+    pub(crate) fn dated(to: D, desk: Rc<Desk>, facts: Facts, (status, date): (Status, &[u8])) -> Self {
+        let mut head = desk.take_memory();
+        desk.begin_head_of(&mut head, status, facts, date);
+        Self { to, head, desk, facts, status, fault: status.code() < 200 }
+    }
+
     fn begin_head(&mut self) {
         self.head.clear();
         self.desk.begin_head(&mut self.head, self.status, self.facts);

@@ -1,6 +1,6 @@
 //! What an author writes: applications, and exchanges that go on after the first call.
 
-use crate::outcome::{Answered, Begun};
+use crate::outcome::{Answered, Begun, Switched};
 use crate::{Parts, Reply, Request};
 use corelane::service::{Asking, Call, Declaration, Lost, Origin, Outcome, Refused, Shared};
 use corelane::{Cx, Talk};
@@ -101,6 +101,9 @@ pub enum First {
     /// [`Produced::Content`] asks for it. For clients that read while they send; who sends all first and is answered much waits for ever. A drain reads no more
     /// of the content, as of any, and cuts the answer short.
     Converse(u64),
+    /// It hands the content on to somebody else as it comes, before its answer and beside that: [`Exchange::content`] as long as [`Exchange::takes_content`] says so, and then
+    /// [`Exchange::content_ended`]. [`Exchange::go_on`] is called at once. A client that waits for 100 (Continue) is told so by [`Goes::Invite`] alone.
+    Relay,
     /// It waits for something: [`Exchange::go_on`] is called after [`Cx::resume`].
     Wait,
     /// The answer has begun, and its content comes from [`Exchange::produce`].
@@ -129,6 +132,14 @@ pub trait Exchange<A: Application>: 'static {
     fn content(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>, _piece: Shared) -> Flow {
         Flow::More
     }
+
+    /// Of one that [relays](First::Relay): whether it takes content now. It is asked again after [`Cx::resume`], and perhaps earlier.
+    fn takes_content(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>) -> bool {
+        true
+    }
+
+    /// Of one that [relays](First::Relay): the content has come whole. Not called where there is none.
+    fn content_ended(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>) {}
 
     /// The content has ended, or [`Cx::resume`] was called for the connection; or something else has happened that might concern it: what is still missing is
     /// waited for with [`Goes::Wait`]. Once it has answered, or begun to, it is not called again.
@@ -164,6 +175,10 @@ pub enum Goes {
     Answered(Answered),
     /// It is called again after [`Cx::resume`]; perhaps earlier.
     Wait,
+    /// The client is told 100 (Continue), and then it is called again.
+    Invite,
+    /// The client's protocol is changed, by [`Reply::switch`], to that of another connection of this service, which it is coupled with: all bytes pass from here on.
+    Switched(Switched),
     /// The answer has begun, and its content comes from [`Exchange::produce`].
     Produce(Begun),
 }
@@ -188,4 +203,6 @@ pub enum Produced {
     Content,
     /// All was written. If that is less than was announced, the connection is broken off.
     End,
+    /// The rest cannot be had: the connection is broken off.
+    Broken,
 }

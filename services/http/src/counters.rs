@@ -19,6 +19,11 @@ corelane::counters! {
         AnswersCutShort "answers_cut_short" Counter "answers" "Answers whose content ended before its announced length, or whose file became another one while it was sent: the connection was broken off.";
         AnswersKept "answers_kept" Counter "answers" "Answers for which the lane had no memory: they were kept, and written when it had some.";
         AnswersKeptMaxHits "answers_kept_max_hits" Counter "hits" "How often a peer, or all of them, had their share of the answers that are kept for want of memory: nobody was called for one more request before there was memory for its answer, or it was answered with 503 (Service Unavailable) instead.";
+        ForwardsReused "forwards_reused" Counter "requests" "Requests that were sent on over a connection that had carried others.";
+        ForwardsRetried "forwards_retried" Counter "requests" "Requests that were sent on once more: the server could not be connected to, or had closed a connection just as it was used again.";
+        ForwardsFailed "forwards_failed" Counter "requests" "Requests for which the server behind had no answer that is one, or no whole one: answered with 502 (Bad Gateway), or broken off.";
+        ForwardsTimedOut "forwards_timed_out" Counter "requests" "Requests whose server behind was silent for too long: answered with 504 (Gateway Timeout), or broken off.";
+        ForwardsRefused "forwards_refused" Counter "requests" "Requests that were not sent on, because no server behind could be reached, or the lane is at a bound: answered with 503 (Service Unavailable).";
         LogLines "log_lines" Counter "lines" "Lines of the access log.";
         LogLinesDropped "log_lines_dropped" Counter "lines" "Lines of the access log that are not in its file: they found no room on the lane, or could not be written. Of these the lane hears with its next line.";
         LogLinesCut "log_lines_cut" Counter "lines" "Lines of the access log without what was asked for: there was no memory to keep that until the answer.";

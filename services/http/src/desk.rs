@@ -92,7 +92,7 @@ impl Desk {
         }
         let mut usual = self.usual.borrow_mut();
         usual.clear();
-        begin_head(&mut usual, self.date.get(), Status::OK, Facts::USUAL);
+        begin_head(&mut usual, &self.date.get(), Status::OK, Facts::USUAL);
     }
 
     /// Begins a head: all that does not depend on the application.
@@ -102,8 +102,13 @@ impl Desk {
         let is_usual = status == Status::OK && facts.persists && !facts.is_old;
         match is_usual {
             true => head.extend_from_slice(&self.usual.borrow()),
-            false => begin_head(head, self.date.get(), status, facts),
+            false => begin_head(head, &self.date.get(), status, facts),
         }
+    }
+
+    /// The same for an answer that another server has given, with the date that it gave it.
+    pub fn begin_head_of(&self, head: &mut Vec<u8>, status: Status, facts: Facts, date: &[u8]) {
+        begin_head(head, date, status, facts);
     }
 
     /// Empty memory for a head.
@@ -198,9 +203,9 @@ impl Desk {
 }
 
 /// The status line, and the field lines that all answers have.
-fn begin_head(head: &mut Vec<u8>, date: [u8; Date::BYTES], status: Status, facts: Facts) {
+fn begin_head(head: &mut Vec<u8>, date: &[u8], status: Status, facts: Facts) {
     let mut digits = [0; DIGITS_MAX];
-    for part in [b"HTTP/1.1 ", decimal(status.code().into(), &mut digits), b" ", status.phrase().as_bytes(), b"\r\nDate: ", &date]
+    for part in [b"HTTP/1.1 ", decimal(status.code().into(), &mut digits), b" ", status.phrase().as_bytes(), b"\r\nDate: ", date]
     {
         head.extend_from_slice(part);
     }

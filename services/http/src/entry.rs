@@ -1,13 +1,14 @@
 //! The service as `serve` knows it.
 
 use crate::hosts::check_host;
-use crate::{AccessLog, Application, Files, Fixed, HostError, Hosts, Http, LogFormat, SITES_MAX, Settings};
+use crate::{AccessLog, Application, Files, Fixed, Forward, HostError, Hosts, Http, LogFormat, SITES_MAX, Settings};
 use corelane::lanes::calls_on_files;
-use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, PathUse, Text};
+use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, Text, Time, Use};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
 use corelane_tls::entry as tls;
+use corelane_upstreams::entry as upstreams;
 use corelane_wire::http1::{Date, Limits, Status, write_response};
 use corelane_wire::xdr::Writer;
 use std::time::Duration;
@@ -29,7 +30,7 @@ const SITE: Text = Text::new(
     are_sites,
     "serve these hosts, such as shop.example or *.example, from directories of their own; all others have root=DIR, or are refused with 421",
 )
-.naming(|sites| sites_of(sites).map(|(_, root)| PathUse::Read(root.into())).collect());
+.naming(|sites| sites_of(sites).map(|(_, root)| Use::Read(root.into())).collect());
 const INDEX: Text = Text::new("index", "NAME", is_name, "show a directory by its file of this name [default: index.html]");
 const LISTING: Flag = Flag::new("listing", "list directories that have no such file");
 const ERRORS: Text = Text::new(
@@ -53,6 +54,12 @@ const HEAD_BYTES: Number = Number::new(
 )
 .between(1 << 10, 64 << 10, 16 << 10);
 
+const UPSTREAM_TIMEOUT: Time = Time::new(
+    "upstream-timeout",
+    "with to=HOST:PORT, how long an upstream that owes an answer may be silent; then the client is told 504",
+)
+.between(Duration::from_millis(100), Duration::from_secs(240), Forward::TIMEOUT);
+
 /// What says how files are served.
 const OF_FILES: [&str; 4] = [INDEX.name, LISTING.name, ERRORS.name, CACHE_BYTES.name];
 
@@ -61,6 +68,32 @@ const LOG: Text =
         .writing();
 const LOG_FORMAT: OneOf =
     OneOf::new("log-format", "FORMAT", &[COMBINED, JSON], "with log=FILE, how a line is written: json is an object");
+
+const OWN: [Choice; 12] = [
+    Choice::Text(ROOT),
+    Choice::Text(SITE),
+    Choice::Text(INDEX),
+    Choice::Flag(LISTING),
+    Choice::Text(ERRORS),
+    Choice::Number(CACHE_BYTES),
+    Choice::Number(REPLY),
+    Choice::Number(HEAD_BYTES),
+    Choice::Text(LOG),
+    Choice::OneOf(LOG_FORMAT),
+    proxied::OPTION,
+    Choice::Time(UPSTREAM_TIMEOUT),
+];
+
+/// Its own options, and those of upstreams.
+const OPTIONS: [Choice; OWN.len() + upstreams::OPTIONS.len()] = {
+    let mut all = [OWN[0]; OWN.len() + upstreams::OPTIONS.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < OWN.len() { OWN[at] } else { upstreams::OPTIONS[at - OWN.len()] };
+        at += 1;
+    }
+    all
+};
 
 /// HTTP/1.1, in plain and behind TLS.
 pub static ENTRY: Entry = Entry::new(
@@ -74,19 +107,7 @@ pub static ENTRY: Entry = Entry::new(
         .options(tls::OPTIONS),
     ],
 )
-.options(&[
-    Choice::Text(ROOT),
-    Choice::Text(SITE),
-    Choice::Text(INDEX),
-    Choice::Flag(LISTING),
-    Choice::Text(ERRORS),
-    Choice::Number(CACHE_BYTES),
-    Choice::Number(REPLY),
-    Choice::Number(HEAD_BYTES),
-    Choice::Text(LOG),
-    Choice::OneOf(LOG_FORMAT),
-    proxied::OPTION,
-])
+.options(&OPTIONS)
 .limits(|limits| limits.idle_limit = IDLE_LIMIT);
 
 /// How long a client may keep a connection without a request.
@@ -95,6 +116,13 @@ const IDLE_LIMIT: Duration = Duration::from_secs(75);
 fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     let (chosen, log) = (asked.chosen(), access_log(asked)?);
     let has_files = chosen.has(ROOT.name) || chosen.has(SITE.name);
+    if let Some(behind) = upstreams::behind(asked)? {
+        let lanes = forward(lanes, asked, log.clone(), behind)?;
+        return Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)));
+    }
+    if chosen.has(UPSTREAM_TIMEOUT.name) {
+        return Err(asked.refuse(UPSTREAM_TIMEOUT.name, "it means nothing without to=HOST:PORT"));
+    }
     let lanes = match (has_files, chosen.has(REPLY.name)) {
         (true, false) => serve_files(lanes, asked, log.clone()),
         (false, true) => {
@@ -102,10 +130,13 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
                 return Err(asked.refuse(option, "it is for files, and means nothing with reply=BYTES"));
             }
             let bytes = chosen.number(&REPLY) as usize;
-            serve(lanes, asked, log.clone(), move || Fixed::new(bytes))
+            serve(lanes, asked, log.clone(), move |_| Fixed::new(bytes))
         }
         (true, true) => Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out")),
-        (false, false) => Err(asked.refuse(ROOT.name, "it is missing: write ?root=DIR to serve the files beneath a directory")),
+        (false, false) => Err(asked.refuse(
+            ROOT.name,
+            "it is missing: write ?root=DIR to serve the files beneath a directory, or ?to=HOST:PORT to send requests on",
+        )),
     }?;
     Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)))
 }
@@ -126,7 +157,7 @@ fn serve_files(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<La
     let Some(sites) = chosen.text(&SITE) else {
         // reason: one of both is there.
         let root = root.expect("without sites there is a root");
-        return serve(lanes, asked, log, move || files(&root));
+        return serve(lanes, asked, log, move |_| files(&root));
     };
     let sites: Vec<(String, String)> = sites_of(sites).map(|(host, root)| (host.to_owned(), root.to_owned())).collect();
     let beside = sites.len() + usize::from(root.is_some());
@@ -139,7 +170,18 @@ fn serve_files(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<La
     };
     hosts().map_err(|error| asked.refuse(SITE.name, error.to_string()))?;
     // reason: it was tried just now.
-    serve(lanes, asked, log, move || hosts().expect("hosts that were fit are"))
+    serve(lanes, asked, log, move |_| hosts().expect("hosts that were fit are"))
+}
+
+/// Sends all requests on to other servers.
+fn forward(lanes: Lanes, asked: &Asked, log: Option<AccessLog>, behind: upstreams::Behind) -> Result<Lanes> {
+    let chosen = asked.chosen();
+    let others = [ROOT.name, SITE.name, REPLY.name].into_iter().chain(OF_FILES);
+    if let Some(option) = others.into_iter().find(|option| chosen.has(option)) {
+        return Err(asked.refuse(option, "with to=HOST:PORT all requests are sent on: leave one of them out"));
+    }
+    let timeout = chosen.time(&UPSTREAM_TIMEOUT);
+    serve(lanes, asked, log, move |lane| Forward::new(&behind, lane).timeout(timeout))
 }
 
 /// Hosts and their directories.
@@ -173,10 +215,10 @@ fn serve<A: Application>(
     lanes: Lanes,
     asked: &Asked,
     log: Option<AccessLog>,
-    application: impl Fn() -> A + Send + Sync + 'static,
+    application: impl Fn(usize) -> A + Send + Sync + 'static,
 ) -> Result<Lanes> {
     let settings = settings(asked.chosen().number(&HEAD_BYTES) as usize);
-    let served = move |_lane| log.iter().fold(Http::new(application()).settings(settings), Http::log);
+    let served = move |lane| log.iter().fold(Http::new(application(lane)).settings(settings), Http::log);
     lanes.serve(&asked.url().to_string(), served)
 }
 
@@ -258,13 +300,22 @@ mod tests {
     #[test]
     fn what_is_served_is_said() {
         let of = |place: &str| Lanes::per_core().serve_entry(&ENTRY, place).map(drop).map_err(|error| error.to_string());
-        for right in ["reply=0", "root=/", "root=/&index=a.html&listing&errors=/&cache-bytes=0"] {
+        for right in [
+            "to=127.0.0.1:1,a.test:2*3&upstream-timeout=2s&balance=least",
+            "reply=0",
+            "root=/",
+            "root=/&index=a.html&listing&errors=/&cache-bytes=0",
+        ] {
             assert_eq!(of(&format!("http://127.0.0.1:0?{right}")), Ok(()), "{right}");
         }
         for (wrong, said) in [
             ("", "?root=DIR"),
             ("?listing", "?root=DIR"),
             ("?root=/&reply=8", "leave one of them out"),
+            ("?root=/&to=a:1", "leave one of them out"),
+            ("?listing&to=a:1", "leave one of them out"),
+            ("?to=a", "write HOST:PORT"),
+            ("?root=/&upstream-timeout=1s", "means nothing without to=HOST:PORT"),
             ("?root=/nowhere/at/all", "is no directory"),
             ("?root=/&errors=/nowhere", "write errors=DIR"),
             ("?root=/&index=a/b", "without a slash"),

@@ -3,14 +3,14 @@
 use crate::application::{Application, Flow, Goes, Produced};
 use crate::content::{ContentPart, next_part};
 use crate::counters::HttpCounter;
-use crate::facts::Framing;
-use crate::log::{Ended, Trace};
-use crate::outcome::{Answered, Given};
+use crate::facts::{Facts, Framing};
+use crate::log::{Ended, Sent, Trace};
+use crate::outcome::{Answered, Given, Switched};
 use crate::service::{Call, Http};
-use crate::session::{Active, Look, Running, Served, Session, Stage};
+use crate::session::{Active, Look, Relaying, Running, Served, Session, Stage};
 use crate::unsent::MayAnswer;
 use crate::{Parts, Reply};
-use corelane::service::{Chain, Hold, Input, Order, Output, Refused};
+use corelane::service::{Chain, ConnectionId, Hold, Input, Order, Output, Refused};
 use corelane::{Cx, Next};
 use corelane_wire::http1::{Refusal, Status};
 
@@ -22,6 +22,8 @@ enum After {
     Wait(Next),
     /// It is answered: written, held, or kept until there is memory.
     Over(Option<Answered>),
+    /// The protocol has changed to that of this connection.
+    Switched(ConnectionId),
     /// Its content is refused.
     Refused(Refusal),
     /// It was refused what it needs, and says so: its request is answered with this.
@@ -64,12 +66,17 @@ impl<A: Application> Http<A> {
     fn step(
         &mut self,
         call: &mut Call<'_, '_, A::Talk>,
-        input: Option<&mut Input>,
+        mut input: Option<&mut Input>,
         running: &mut Running<A>,
         has_left: bool,
     ) -> After {
         if running.unsent.is_some() {
             return write_head(call.output, running);
+        }
+        if running.relaying != Relaying::No
+            && let Err(after) = self.relay(call, input.as_deref_mut(), running)
+        {
+            return after;
         }
         match running.stage {
             Stage::Content | Stage::Pause => match input {
@@ -106,6 +113,14 @@ impl<A: Application> Http<A> {
                     Some(answered) => self.behind_answer(&answered, then),
                     None => then,
                 }
+            }
+            After::Switched(to) => {
+                self.exchanges -= 1;
+                let persists = true;
+                running.note.take().into_iter().for_each(|note| note.end(Ended::whole(persists)));
+                call.cx.pair(call.cx.id(), to);
+                call.cx.resume(to);
+                Served::Active(Active::Tunnel(to))
             }
             After::Refused(refusal) => {
                 self.tell_gone(call.cx, &mut running);
@@ -220,6 +235,59 @@ impl<A: Application> Http<A> {
         After::Again
     }
 
+    /// Hands over what has come of the content, as far as it is taken, whether or not an answer has begun.
+    fn relay(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        input: Option<&mut Input>,
+        running: &mut Running<A>,
+    ) -> Result<(), After> {
+        let Some(input) = input else {
+            // What has come meanwhile lies with the connection.
+            call.cx.resume(call.cx.id());
+            return Ok(());
+        };
+        loop {
+            if !running.exchange.takes_content(&mut self.application, call.cx) {
+                running.relaying = Relaying::Waits;
+                return Ok(());
+            }
+            running.relaying = Relaying::Reads;
+            match next_part(input, &mut running.body) {
+                Ok(ContentPart::Data(bytes)) => {
+                    // reason: what lies together needs no memory to be taken.
+                    let piece = input.take_shared(bytes).expect("it lies together");
+                    running.is_invited = true;
+                    // Whether it takes more is asked before the next one.
+                    let _ = running.exchange.content(&mut self.application, call.cx, piece);
+                }
+                Ok(ContentPart::More) => return Ok(()),
+                Ok(ContentPart::End) => {
+                    running.relaying = Relaying::No;
+                    running.exchange.content_ended(&mut self.application, call.cx);
+                    return Ok(());
+                }
+                Err(refusal) if running.has_not_answered() => {
+                    settle(call.output, running);
+                    return Err(After::Refused(refusal));
+                }
+                // The answer has begun: nothing else can be said.
+                Err(_) => {
+                    call.cx.count(HttpCounter::ContentsRefused, 1);
+                    return Err(After::Broken);
+                }
+            }
+        }
+    }
+
+    /// What an answer must know that may begin before the content has come: it says that the connection closes where more is to come than is passed over: who
+    /// answers so early may not take it.
+    fn facts_so_far(&self, running: &Running<A>) -> Facts {
+        let facts = running.facts;
+        let goes_on = running.relaying == Relaying::No || self.passes_over(running.body.announced(), running.is_invited);
+        Facts { persists: facts.persists && goes_on, closes: facts.closes || !goes_on, ..facts }
+    }
+
     fn go_on(&mut self, call: &mut Call<'_, '_, A::Talk>, running: &mut Running<A>) -> After {
         settle(call.output, running);
         match self.room(call) {
@@ -229,9 +297,14 @@ impl<A: Application> Http<A> {
             MayAnswer::Never => return After::Failed(Status::SERVICE_UNAVAILABLE),
         }
         self.desk.begin_request();
-        let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
+        let facts = self.facts_so_far(running);
+        let reply = Reply::new(call.output, &self.desk, facts, Trace::Noted(&mut running.note));
         let gone_on = running.exchange.go_on(&mut self.application, call.cx, reply);
-        match (gone_on, self.desk.take_given()) {
+        let given = self.desk.take_given();
+        if given.is_some() {
+            running.facts = facts;
+        }
+        match (gone_on, given) {
             // It was answered once, whatever is said behind it.
             (Err(_) | Ok(Goes::Wait), Some(Given::Whole(done))) => {
                 note_answered(running, &Answered(done));
@@ -249,6 +322,15 @@ impl<A: Application> Http<A> {
                 After::Over(Some(answered))
             }
             Ok(Goes::Wait) => owe(call.output, running),
+            Ok(Goes::Invite) => {
+                self.say_continue(call.output);
+                running.is_invited = true;
+                After::Again
+            }
+            Ok(Goes::Switched(Switched(to))) => {
+                running.note_sent(Sent { status: Status::SWITCHING_PROTOCOLS.code(), bytes: 0 });
+                After::Switched(to)
+            }
             Ok(Goes::Produce(begun)) => {
                 running.begin_answer(begun, &self.desk);
                 After::Again
@@ -290,6 +372,7 @@ impl<A: Application> Http<A> {
                     return After::Again;
                 }
                 Produced::End => return end_content(call.output, running, framing),
+                Produced::Broken => return After::Broken,
             }
         }
     }
@@ -342,6 +425,9 @@ const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// The application owes something from now on.
 fn owe<A: Application>(output: &mut Output, running: &mut Running<A>) -> After {
     assert!(running.owed.is_none(), "one thing is owed at a time");
+    if running.relaying == Relaying::Reads {
+        return After::Wait(Next::More);
+    }
     // At the bound of tickets earlier requests are owed, for which a drain waits as well.
     running.owed = output.hold(Hold::new(Order::Any)).ok();
     After::Wait(Next::Wait)

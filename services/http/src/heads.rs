@@ -6,7 +6,7 @@ use crate::facts::Facts;
 use crate::log::{Asked, Note, Sent, Trace};
 use crate::outcome::{Answered, Done, Given};
 use crate::service::{Call, Http};
-use crate::session::{Active, Collected, Look, Running, Served, Session, Stage};
+use crate::session::{Active, Collected, Look, Relaying, Running, Served, Session, Stage};
 use crate::unsent::MayAnswer;
 use crate::{Reply, Request};
 use corelane::service::{Input, Output, Owes, Refused, Shared};
@@ -147,7 +147,7 @@ impl<A: Application> Http<A> {
     }
 
     /// Whether so much content that nobody wants is passed over. Where it was not invited nobody knows whether it still comes (RFC 9110 section 10.1.1).
-    fn passes_over(&self, announced: u64, is_invited: bool) -> bool {
+    pub(crate) fn passes_over(&self, announced: u64, is_invited: bool) -> bool {
         is_invited && announced <= self.settings.unwanted_bytes
     }
 
@@ -235,9 +235,12 @@ impl<A: Application> Http<A> {
             self.invite(call, arrived.head);
         }
         let is_invited = is_wanted || !arrived.head.expects_continue;
-        let facts = if is_wanted { arrived.facts } else { self.facts_unread(&arrived) };
+        let relays = matches!(first, First::Relay) && !body.is_ended();
+        let relaying = if relays { Relaying::Waits } else { Relaying::No };
+        let facts = if is_wanted || relays { arrived.facts } else { self.facts_unread(&arrived) };
         let (note, nothing) = (trace.into_note(self.desk.log()), Sent { status: 0, bytes: 0 });
-        let mut running = Running { exchange, facts, body, is_invited, stage, unsent: None, owed: None, sent: nothing, note };
+        let mut running =
+            Running { exchange, facts, body, is_invited, stage, relaying, unsent: None, owed: None, sent: nothing, note };
         if let First::Produce(begun) = first {
             running.begin_answer(begun, &self.desk);
         }
@@ -291,9 +294,13 @@ impl<A: Application> Http<A> {
     /// Says 100 (Continue) to a client that waits for it (RFC 9110 section 10.1.1).
     fn invite(&self, call: &mut Call<'_, '_, A::Talk>, head: &Head<'_>) {
         if head.expects_continue {
-            call.output.push(&b"HTTP/1.1 100 Continue\r\n\r\n"[..]);
-            self.desk.count_answer(100);
+            self.say_continue(call.output);
         }
+    }
+
+    pub(crate) fn say_continue(&self, output: &mut Output) {
+        output.push(&b"HTTP/1.1 100 Continue\r\n\r\n"[..]);
+        self.desk.count_answer(Status::CONTINUE.code());
     }
 
     /// What comes behind an answer: content that nobody has read, or the end.

@@ -125,6 +125,14 @@ impl<A: Application<Talk = Silent>> Exchange<Hosts<A>> for OfSite<A> {
         self.exchange.content(&mut hosts.sites[self.site], cx, piece)
     }
 
+    fn takes_content(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>) -> bool {
+        self.exchange.takes_content(&mut hosts.sites[self.site], cx)
+    }
+
+    fn content_ended(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>) {
+        self.exchange.content_ended(&mut hosts.sites[self.site], cx);
+    }
+
     fn go_on(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>, reply: Reply<'_>) -> Result<Goes, Refused> {
         self.exchange.go_on(&mut hosts.sites[self.site], cx, reply)
     }

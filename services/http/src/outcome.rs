@@ -3,7 +3,7 @@
 use crate::facts::Framing;
 use crate::log::Sent;
 use corelane::Output;
-use corelane::service::{Chain, Segment};
+use corelane::service::{Chain, ConnectionId, Segment};
 
 /// What is sent behind a head, as it is.
 #[derive(Debug, Default)]
@@ -73,6 +73,10 @@ impl Done {
         }
     }
 }
+
+/// A client was told that the protocol changes.
+#[derive(Debug)]
+pub struct Switched(pub(crate) ConnectionId);
 
 /// An answer has begun, whose content is still to come.
 #[derive(Debug)]

@@ -8,13 +8,18 @@ use crate::facts::Facts;
 use crate::log::{Asked, Sent, Trace};
 use crate::outcome::{Answered, Done};
 use crate::service::{Call, Http};
-use crate::session::{Active, Session, Stage};
+use crate::session::{Active, Relaying, Running, Session, Stage};
 use corelane::Next;
 use corelane::service::Input;
 use corelane_wire::http1::Status;
 
 const HEAD: &str = "408 Request Timeout\nthe head of the request did not come whole in time\n";
 const CONTENT: &str = "408 Request Timeout\nthe content of the request did not come whole in time\n";
+
+/// Whether its client owes the rest of the content.
+fn awaits_content<A: Application>(running: &Running<A>) -> bool {
+    running.stage == Stage::Content || running.relaying == Relaying::Reads
+}
 
 impl<A: Application> Http<A> {
     /// Gives up a request that does not come whole.
@@ -29,7 +34,7 @@ impl<A: Application> Http<A> {
                 self.answer_overdue(call, CONTENT, Trace::Asked(asked))
             }
             Some(Active::Collected(mut collected)) => self.answer_overdue(call, CONTENT, Trace::Noted(&mut collected.note)),
-            Some(Active::Running(mut running)) if running.stage == Stage::Content && running.sent.status == 0 => {
+            Some(Active::Running(mut running)) if awaits_content(&running) && running.sent.status == 0 => {
                 self.tell_gone(call.cx, &mut running);
                 self.answer_overdue(call, CONTENT, Trace::Noted(&mut running.note))
             }

@@ -7,9 +7,9 @@ use crate::due::Due;
 use crate::facts::Facts;
 use crate::held::Held;
 use crate::log::Trace;
-use crate::outcome::{Answered, Done, Given};
+use crate::outcome::{Answered, Done, Given, Switched};
 use corelane::Output;
-use corelane::service::{Hold, Order, Refused};
+use corelane::service::{ConnectionId, Hold, Order, Refused};
 use corelane_wire::http1::Status;
 use std::rc::Rc;
 use std::time::Duration;
@@ -31,6 +31,26 @@ impl<'o> Reply<'o> {
     pub fn answer(self, status: Status) -> Answer<Now<'o>> {
         let Self { output, desk, facts, .. } = self;
         Answer::new(Now { output, desk }, desk.clone(), facts, status)
+    }
+
+    /// An answer that another server has given, with its date where it has one.
+    pub(crate) fn passed_on(self, status: Status, date: Option<&[u8]>) -> Answer<Now<'o>> {
+        let Some(date) = date else { return self.answer(status) };
+        let Self { output, desk, facts, .. } = self;
+        Answer::dated(Now { output, desk }, desk.clone(), facts, (status, date))
+    }
+
+    /// Has the client's protocol change to that of `to`, which is another connection of this service, with `lines`, each with its line end, of which one is Upgrade: 101 (Switching Protocols).
+    ///
+    /// # Errors
+    /// [`Refused::Memory`]: nothing was written.
+    pub(crate) fn switch(self, lines: &[u8], to: ConnectionId) -> Result<Switched, Refused> {
+        let mut writer = self.output.writer();
+        let parts = [b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n", lines, b"\r\n"];
+        parts.iter().try_for_each(|part| writer.put(part))?;
+        writer.finish()?;
+        self.desk.count_answer(Status::SWITCHING_PROTOCOLS.code());
+        Ok(Switched(to))
     }
 
     /// Answers 200 (OK) with plain text.

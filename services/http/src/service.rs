@@ -80,7 +80,8 @@ impl<A: Application> Http<A> {
             Some(Active::Collected(collected)) => self.collect(call, session, input, collected),
             Some(Active::Kept(kept)) => self.write_kept(call, session, input, kept),
             Some(Active::Wanted(most)) => self.collect_now(call, session, input, most),
-            Some(Active::Running(_)) => unreachable!("an exchange goes on where it lies"),
+            Some(Active::Tunnel(to)) => self.pass_on(call, session, input, to),
+            Some(Active::Running(_) | Active::Outgoing(_)) => unreachable!("it goes on where it lies"),
         }
     }
 
@@ -121,6 +122,9 @@ impl<A: Application> StreamService for Http<A> {
     }
 
     fn receive(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, input: &mut Input, output: &mut Output) -> Next {
+        if let Some(outgoing) = session.outgoing() {
+            return outgoing.received(cx, input, output);
+        }
         self.desk.begin_call(cx);
         // Each request is counted, so that what is none, such as empty lines, keeps no connection open.
         output.peer_owes(Owes::Request);
@@ -138,7 +142,15 @@ impl<A: Application> StreamService for Http<A> {
         next
     }
 
+    fn connected(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, output: &mut Output) -> Next {
+        // reason: only those are opened.
+        session.outgoing().expect("a connection is opened by the application").opened(cx, output)
+    }
+
     fn drained(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, output: &mut Output) -> Next {
+        if let Some(outgoing) = session.outgoing() {
+            return outgoing.drained(cx, output);
+        }
         self.desk.begin_call(cx);
         if session.running().is_none() {
             return Next::Continue;
@@ -180,6 +192,9 @@ impl<A: Application> StreamService for Http<A> {
     }
 
     fn overdue(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, input: &mut Input, output: &mut Output) -> Next {
+        if session.outgoing().is_some() {
+            return Next::Abort;
+        }
         self.desk.begin_call(cx);
         let next = self.give_up(&mut Call { cx, output }, session, input);
         self.count_answers(cx);
@@ -204,7 +219,10 @@ impl<A: Application> StreamService for Http<A> {
         packed.downcast().map(|_: Box<BetweenRequests>| Session::new())
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_, A::Talk>, session: Session<A>, _ending: Ending) {
+    fn closed(&mut self, cx: &mut Cx<'_, A::Talk>, mut session: Session<A>, ending: Ending) {
+        if let Some(outgoing) = session.outgoing() {
+            return outgoing.closed(cx, ending);
+        }
         self.desk.look(cx);
         if session.is_last {
             self.desk.note_last_held(cx.id(), false);

@@ -6,8 +6,9 @@ use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::{Note, Sent};
 use crate::outcome::Begun;
+use crate::outgoing::Outgoing;
 use corelane::Next;
-use corelane::service::{Lease, Shared, Ticket};
+use corelane::service::{ConnectionId, Lease, Shared, Ticket};
 use corelane_wire::http1::{Body, Requests};
 
 /// What is kept of a connection.
@@ -32,6 +33,10 @@ pub(crate) enum Active<A: Application> {
     Collected(Collected),
     /// An exchange.
     Running(Running<A>),
+    /// Another protocol than HTTP, with who speaks it on the other connection: bytes pass as they come.
+    Tunnel(ConnectionId),
+    /// It is no client's, but one that the application has opened.
+    Outgoing(Box<dyn Outgoing<A::Talk>>),
 }
 
 /// Boxes kept for what connections have under way next.
@@ -126,6 +131,7 @@ pub(crate) struct Running<A: Application> {
     /// Whether the client sends that without waiting to be told.
     pub is_invited: bool,
     pub stage: Stage,
+    pub relaying: Relaying,
     /// The head of its answer, until there is memory for it.
     pub unsent: Option<Unsent>,
     /// Held while the application owes something: a drain waits for it, for as long as `answer_limit` says.
@@ -159,6 +165,17 @@ impl<A: Application> Running<A> {
     }
 }
 
+/// Whether an exchange has its content handed over as it comes, before its answer and beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relaying {
+    /// It has not asked for that, or all has come.
+    No,
+    /// The client owes the rest.
+    Reads,
+    /// It takes nothing now.
+    Waits,
+}
+
 /// What an exchange waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -183,11 +200,25 @@ impl<A: Application> Session<A> {
         Self { active: None, is_last: false }
     }
 
+    /// One that the application opens.
+    pub(crate) fn opened(outgoing: Box<dyn Outgoing<A::Talk>>) -> Self {
+        Self { active: Some(Box::new(Active::Outgoing(outgoing))), is_last: false }
+    }
+
     /// The exchange that goes on, if one does.
     #[inline]
     pub(crate) fn running(&mut self) -> Option<&mut Running<A>> {
         match self.active.as_deref_mut()? {
             Active::Running(running) => Some(running),
+            _ => None,
+        }
+    }
+
+    /// The connection as one that the application has opened, if it is.
+    #[inline]
+    pub(crate) fn outgoing(&mut self) -> Option<&mut dyn Outgoing<A::Talk>> {
+        match self.active.as_deref_mut()? {
+            Active::Outgoing(outgoing) => Some(&mut **outgoing),
             _ => None,
         }
     }

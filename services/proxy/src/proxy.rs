@@ -4,10 +4,10 @@ use crate::counters::ProxyCounter;
 use crate::ends::{Client, End, Server, Stage, Told};
 use crate::header::header;
 use corelane::admin::reports::Level;
-use corelane::service::{ConnectionId, Ending, Fault, Notes, Outcome, Reason};
+use corelane::service::{ConnectionId, Ending, Fault, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Failure, Tending, Tried, Upstream, Upstreams, found, tend_naming};
+use corelane_upstreams::{Failure, Tending, Tried, Upstream, Upstreams, failure_to_connect, found, tend};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version};
 
 type Cx<'a> = corelane::Cx<'a, Notes<Told>>;
@@ -54,7 +54,8 @@ impl Proxy {
     /// Does what the upstreams want done.
     fn tend(&mut self, cx: &mut Cx<'_>) {
         if !self.is_draining {
-            tend_naming(cx, &mut self.upstreams, self.tending, &mut self.checks, End::Check);
+            let begun = tend(cx, &mut self.upstreams, self.tending, End::Check);
+            self.checks.extend(begun);
         }
         self.note_rotation(cx);
     }
@@ -155,12 +156,7 @@ impl Proxy {
 
     /// The connection to an upstream was not opened: another one is tried.
     fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, fault: Option<Fault>) {
-        let failure = match fault.map_or(Reason::Other, |fault| fault.reason) {
-            // This side lacks something, which is no fault of the upstream, and would be so with the next one.
-            Reason::NoDescriptor | Reason::NoMemory | Reason::AddressInUse | Reason::AddressUnknown => None,
-            Reason::Cancelled | Reason::TimedOut => Some(Failure::Timeout),
-            _ => Some(Failure::Connect),
-        };
+        let failure = failure_to_connect(fault);
         if let Some(failure) = failure {
             self.failed(cx, server.upstream, failure);
         }
@@ -309,7 +305,10 @@ impl StreamService for Proxy {
             End::Client(Client { server: Some((server, _)), is_joined }) if !is_joined || is_cut(ending) => cx.abort(server),
             End::Client(_) | End::Checked => {}
             End::Server(server) => self.server_closed(cx, &server, ending),
-            End::Check(upstream) => self.checked(cx, upstream, (ending == Ending::Error).then_some(false)),
+            End::Check(upstream) => {
+                let has_failed = ending == Ending::Error && failure_to_connect(cx.fault()).is_some();
+                self.checked(cx, upstream, has_failed.then_some(false));
+            }
         }
     }
 

@@ -11,13 +11,14 @@ pub struct Share {
 }
 
 impl Share {
+    /// So many seconds from now on.
     pub fn new(seconds: u64) -> Self {
-        Self { until: Instant::now() + Duration::from_secs(seconds), spent: Cell::default(), taken: Cell::default() }
+        Self::until(Instant::now() + Duration::from_secs(seconds))
     }
 
-    /// The next section's: so many seconds more, from when this one is over.
-    pub fn and(&self, seconds: u64) -> Self {
-        Self { until: self.until + Duration::from_secs(seconds), spent: Cell::default(), taken: Cell::default() }
+    /// Until then.
+    pub fn until(until: Instant) -> Self {
+        Self { until, spent: Cell::default(), taken: Cell::default() }
     }
 
     pub fn left(&self) -> Duration {
@@ -50,23 +51,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_section_leaves_is_left_to_the_next() {
-        let first = Share::new(1000);
-        assert_eq!(first.and(500).until, first.until + Duration::from_secs(500));
+    fn what_is_over_leaves_nothing() {
         assert!(Share::new(0).left().is_zero());
+        assert!(Share::until(Instant::now() + Duration::from_secs(60)).left() > Duration::from_secs(30));
     }
 
     #[test]
     fn each_section_counts_its_own_cpu_time() {
         let first = Share::new(0);
         (1..=2).for_each(|seconds| first.spend(Duration::from_secs(seconds)));
-        assert_eq!((first.spent(), first.and(0).spent()), (Duration::from_secs(3), Duration::ZERO));
+        assert_eq!((first.spent(), Share::until(first.until).spent()), (Duration::from_secs(3), Duration::ZERO));
     }
 
     #[test]
     fn each_section_knows_its_largest_program() {
         let first = Share::new(0);
         [5, 7, 6].into_iter().for_each(|bytes| first.take(bytes));
-        assert_eq!((first.taken(), first.and(0).taken()), (7, 0));
+        assert_eq!(first.taken(), 7);
     }
 }

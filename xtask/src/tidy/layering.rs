@@ -112,7 +112,7 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/kqueue", &["crates/os"], "what a machine cannot run is noted as everywhere"),
     ("crates/lane", &["crates/sim", "crates/rss"], "lanes are tested on the simulated driver"),
     ("crates/svc", &["crates/sim", "crates/rss", "crates/testing"], "services are tested on the simulated driver"),
-    ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
+    ("crates/steer", &["crates/testing", "crates/watch"], "steering is tested on simulated lanes"),
     ("crates/hyper", &["crates/tls"], "HTTP/2 is what TLS chooses by name"),
     ("xtask", &["crates/os"], "what a machine cannot run is noted as everywhere"),
     ("services/*", &["load"], "a service is tested under its own load"),

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::lanes::beside::{Beside, OnceStarted};
-use crate::lanes::choice::{Chosen, PathUse};
+use crate::lanes::choice::{Chosen, Use};
 use crate::lanes::driver::DriverChoice;
 use crate::lanes::frames::Wires;
 #[cfg(feature = "packets")]
@@ -517,13 +517,13 @@ impl Lanes {
         self.services.iter().filter_map(|served| served.url.as_ref()).any(is_such)
     }
 
-    /// The files and directories that the services name in their options, or are served at; those of which places were read; where packets are offered; and where a gateway has its graphs.
-    pub fn paths(&self) -> Vec<PathUse> {
-        let named = self.services.iter().filter_map(|served| Some(served.declared.as_ref()?.chosen.paths())).flatten().cloned();
+    /// The files and directories that the services use: those that they name in their options, or are served at; those of which places were read; where packets are offered; and where a gateway has its graphs.
+    pub fn uses(&self) -> Vec<Use> {
+        let named = self.services.iter().filter_map(|served| Some(served.declared.as_ref()?.chosen.uses())).flatten().cloned();
         let sockets = self.services.iter().filter_map(|served| served.url.as_ref()?.path());
         let offers = self.wires.channels().into_iter().chain(self.wires.graphs());
-        let read = self.files.iter().map(|file| PathUse::Read(file.path().to_owned()));
-        named.chain(read).chain(sockets.chain(offers).map(|path| PathUse::Written(path.to_owned()))).collect()
+        let read = self.files.iter().map(|file| Use::Read(file.path().to_owned()));
+        named.chain(read).chain(sockets.chain(offers).map(|path| Use::Written(path.to_owned()))).collect()
     }
 }
 

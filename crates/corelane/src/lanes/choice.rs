@@ -97,18 +97,20 @@ pub struct Text {
     pub check: fn(&str) -> Result<(), String>,
     /// The thing that it sets, as the end of a line of help.
     pub help: &'static str,
-    /// The files and directories that a value names, for whoever confines the program.
-    pub paths: fn(&str) -> Vec<PathUse>,
+    /// What a value names of the machine, for whoever confines the program.
+    pub uses: fn(&str) -> Vec<Use>,
 }
 
-/// A file or directory that a service uses, and may find replaced while it serves.
+/// What a service uses beside the sockets at which it is served. A file or directory may be replaced while it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PathUse {
-    /// It is read, with all beneath.
+pub enum Use {
+    /// A file or directory is read, with all beneath.
     Read(PathBuf),
-    /// It is written, and made if it is not there.
+    /// One is written, and made if it is not there.
     Written(PathBuf),
+    /// A TCP port is connected to, at whatever address.
+    Connected(u16),
 }
 
 impl Flag {
@@ -219,22 +221,22 @@ impl Text {
     /// As [`Flag::new`].
     pub const fn new(name: &'static str, value: &'static str, check: fn(&str) -> Result<(), String>, help: &'static str) -> Self {
         check_name(name);
-        Self { name, value, check, help, paths: |_| Vec::new() }
+        Self { name, value, check, help, uses: |_| Vec::new() }
     }
 
-    /// Names files and directories.
-    pub const fn naming(self, paths: fn(&str) -> Vec<PathUse>) -> Self {
-        Self { paths, ..self }
+    /// Names what is used.
+    pub const fn naming(self, uses: fn(&str) -> Vec<Use>) -> Self {
+        Self { uses, ..self }
     }
 
     /// Names a file or directory that is read, or several with commas between.
     pub const fn reading(self) -> Self {
-        self.naming(|paths| paths.split(',').map(|path| PathUse::Read(path.into())).collect())
+        self.naming(|paths| paths.split(',').map(|path| Use::Read(path.into())).collect())
     }
 
     /// Names a file that is written.
     pub const fn writing(self) -> Self {
-        self.naming(|path| vec![PathUse::Written(path.into())])
+        self.naming(|path| vec![Use::Written(path.into())])
     }
 }
 
@@ -342,7 +344,7 @@ enum Value {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
     values: Vec<(&'static str, Value)>,
-    paths: Vec<PathUse>,
+    uses: Vec<Use>,
 }
 
 /// The fault of a choice: with which option, and why.
@@ -383,15 +385,15 @@ impl Chosen {
         }
         let value = choice.read(value).map_err(|why| wrong(name, why))?;
         if let (Choice::Text(text) | Choice::Texts(text), Value::Text(chosen)) = (choice, &value) {
-            self.paths.extend((text.paths)(chosen));
+            self.uses.extend((text.uses)(chosen));
         }
         self.values.push((choice.name(), value));
         Ok(())
     }
 
-    /// The files and directories that are named.
-    pub fn paths(&self) -> &[PathUse] {
-        &self.paths
+    /// What is named that a service uses.
+    pub fn uses(&self) -> &[Use] {
+        &self.uses
     }
 
     /// Whether something was chosen of the option of this name.

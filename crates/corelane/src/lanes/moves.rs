@@ -17,7 +17,8 @@ impl Moves {
     }
 
     /// Has lane `from` send those of its idle connections to lane `to` that `choose` wants, and waits until it has; their sessions go along, and so do their transforms. The peers notice nothing.
-    /// `stays` is told of each that was chosen and stays, and why: one that is `Busy` may go later. Eight are on their way at once. A connection that lane `to` refuses, at a bound of connections,
+    /// `stays` is told of each that was chosen and stays, and why: one that is `Busy` may go later. Eight are on their way at once: `stays` hears of the ninth ([`Stays::is_for_all`]), and no more
+    /// are asked. A connection that lane `to` refuses, at a bound of connections,
     /// comes back. The page counts all of this (`moves_away`, `moves_here`, `moves_refused`, `moves_lost`).
     ///
     /// Both are called on the lane, and hold up what it serves.

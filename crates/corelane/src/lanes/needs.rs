@@ -4,7 +4,7 @@
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::builder::{Lanes, Served};
-use crate::lanes::choice::PathUse;
+use crate::lanes::choice::Use;
 use crate::lanes::driver::{self, choose};
 use crate::lanes::frames::refuse_lanes_without_queue;
 use crate::lanes::place::Place;
@@ -73,14 +73,14 @@ pub(crate) fn refuse(lanes: &Lanes) -> Result<(), Error> {
     }
     receiving::check(&lanes.receiving, &lanes.wires)?;
     for served in &lanes.services {
-        served.declared.iter().flat_map(|declared| declared.chosen.paths()).try_for_each(|path| readable(&served.name, path))?;
+        served.declared.iter().flat_map(|declared| declared.chosen.uses()).try_for_each(|path| readable(&served.name, path))?;
     }
     Ok(())
 }
 
 /// A file that cannot be read now would be refused to every client later, without a word here.
-fn readable(service: &str, path: &PathUse) -> Result<(), Error> {
-    let PathUse::Read(path) = path else { return Ok(()) };
+fn readable(service: &str, path: &Use) -> Result<(), Error> {
+    let Use::Read(path) = path else { return Ok(()) };
     let remedy = |path: &Path, what: &str| {
         format!(
             "{}: this user may not {what}: let it (chmod, chown), also where it lies, or serve as another user (--user)",

@@ -20,7 +20,7 @@ impl StreamService for Named {
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
         let asked = input.len();
-        input.take_all();
+        input.skip(input.len());
         output.write(&vec![self.0; asked]).unwrap();
         Next::Continue
     }
@@ -157,7 +157,7 @@ impl StreamService for Offloading {
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, cx: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
         let calls = input.len();
-        input.take_all();
+        input.skip(input.len());
         for _ in 0..calls {
             let (begin, ended) = (self.begin.clone(), self.ended.clone());
             let call = move || {

@@ -11,6 +11,7 @@ mod broken;
 mod datagram_clients;
 mod entries;
 mod examples;
+mod following;
 mod lanes;
 mod lending;
 mod moving;

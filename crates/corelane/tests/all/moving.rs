@@ -42,16 +42,16 @@ impl StreamService for Counting {
     }
 }
 
-struct Client(TcpStream);
+pub(crate) struct Client(pub(crate) TcpStream);
 
 impl Client {
-    fn new(at: SocketAddr) -> Self {
+    pub(crate) fn new(at: SocketAddr) -> Self {
         let stream = TcpStream::connect(at).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self(stream)
     }
 
-    fn ask(&mut self) -> (usize, u8) {
+    pub(crate) fn ask(&mut self) -> (usize, u8) {
         self.0.write_all(b"?").unwrap();
         let mut answer = [0; 2];
         self.0.read_exact(&mut answer).unwrap();
@@ -63,7 +63,7 @@ impl Client {
     }
 }
 
-fn serve(driver: DriverChoice, own: bool) -> Running {
+pub(crate) fn serve(driver: DriverChoice, own: bool) -> Running {
     let lanes = Lanes::per_core().lanes(2).driver(driver).own_descriptors(own);
     lanes.serve("tcp://127.0.0.1:0", |_| Counting).unwrap().start().unwrap()
 }
@@ -83,7 +83,7 @@ fn until_descriptors(running: &Running, expected: &[usize]) {
     }
 }
 
-fn count(running: &Running, counter: C) -> u64 {
+pub(crate) fn count(running: &Running, counter: C) -> u64 {
     Reader::of(running.counters()).unwrap().snapshot(0).services[0].values.get(counter)
 }
 

@@ -44,7 +44,7 @@ impl StreamService for Where {
         for _ in 0..input.len() {
             output.write(&answer(cx.lane(), *flow)).unwrap();
         }
-        input.take_all();
+        input.skip(input.len());
         Next::Continue
     }
 }

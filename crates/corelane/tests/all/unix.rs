@@ -44,7 +44,7 @@ impl StreamService for Who {
 
     fn receive(&mut self, cx: &mut Cx<'_>, user: &mut u32, input: &mut Input, output: &mut Output) -> Next {
         let asked = input.len();
-        input.take_all();
+        input.skip(input.len());
         let [a, b, c, d] = user.to_le_bytes();
         (0..asked).for_each(|_| assert!(output.write(&[cx.lane() as u8, a, b, c, d]).is_ok()));
         Next::Continue

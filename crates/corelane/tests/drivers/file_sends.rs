@@ -174,7 +174,7 @@ pub fn a_close_ends_a_file_that_is_being_sent<R: Rig>() {
     let receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
     bench.settle();
     let stays = bench.driver(Side::Server).detach(pipe.server);
-    assert!(matches!(stays, Err(Fault { reason: Reason::Busy, .. })), "it is not at rest");
+    assert!(matches!(stays, Err(Fault { reason: Reason::UnderWay, .. })), "it is not at rest");
     let close = bench.push(Side::Server, Op::Close { socket: pipe.server, reset: false });
     bench.forget(Side::Server, pipe.server);
     while !bench.has_ended(Side::Server, close) {

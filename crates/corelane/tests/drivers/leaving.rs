@@ -97,11 +97,11 @@ pub fn a_reset_on_the_way_is_seen_where_it_arrives<R: Rig>() {
 pub fn a_connection_that_is_not_at_rest_stays<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
-    assert_eq!(refused(&mut bench, Side::Server, pipe.server), Reason::Busy, "it does not receive");
+    assert_eq!(refused(&mut bench, Side::Server, pipe.server), Reason::UnderWay, "it does not receive");
     let lease = bench.rig.arena(Side::Server).lease(64).unwrap();
     let fill = bench.push(Side::Server, StreamOp::ReceiveInto { socket: pipe.server, lease, until: 8 });
     bench.settle();
-    assert_eq!(refused(&mut bench, Side::Server, pipe.server), Reason::Busy, "what it receives into would be left");
+    assert_eq!(refused(&mut bench, Side::Server, pipe.server), Reason::UnderWay, "what it receives into would be left");
     bench.send_bytes(Side::Client, pipe.client, b"12345678");
     assert!(matches!(bench.end(Side::Server, fill), Outcome::Stream(StreamOutcome::Filled { fault: None, .. })));
     let receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
@@ -117,7 +117,7 @@ pub fn a_connection_that_is_not_at_rest_stays<R: Rig>() {
         let Outcome::Stream(StreamOutcome::Sent { rest, .. }) = bench.end(Side::Server, send) else { panic!("no send") };
         sends.push(bench.push(Side::Server, StreamOp::Send { socket: pipe.server, chain: rest }));
     }
-    assert_eq!(refused(&mut bench, Side::Server, pipe.server), Reason::Busy, "it sends");
+    assert_eq!(refused(&mut bench, Side::Server, pipe.server), Reason::UnderWay, "it sends");
     assert!(!bench.has_ended(Side::Server, receive), "who stays goes on receiving");
     bench.send_bytes(Side::Client, pipe.client, b"!");
     assert!(matches!(bench.end(Side::Server, receive), Outcome::Stream(StreamOutcome::Received(_))));

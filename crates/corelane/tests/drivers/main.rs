@@ -171,6 +171,7 @@ macro_rules! suite {
                     a_receive_keeps_to_its_budget_and_loses_nothing,
                     a_stopped_receive_of_frames_ends,
                     a_stopped_receive_of_frames_delivers_what_has_come,
+                    what_has_come_needs_no_free_frame,
                     a_closed_port_ends_what_is_under_way,
                     a_closed_port_is_a_name_of_nothing,
                     a_port_can_be_opened_again,

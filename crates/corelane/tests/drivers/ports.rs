@@ -7,6 +7,7 @@ use corelane_seam::{
     PortId, Taken, Wait,
 };
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::rc::Rc;
@@ -194,6 +195,24 @@ pub fn a_stopped_receive_of_frames_delivers_what_has_come<R: Rig>() {
     });
 }
 
+/// What has come lies in frames already, where an interface writes into those that it was lent: not one more need be free.
+pub fn what_has_come_needs_no_free_frame<R: Rig>() {
+    let around = |inner| -> Box<dyn Port> { Box::new(Odd { ahead: Some(VecDeque::new()), ..Odd::around(inner) }) };
+    on_wire_with::<R>(MTU, around, |wire| {
+        let memory = wire.memory[Side::Server as usize].clone();
+        let mut others: Vec<_> = std::iter::from_fn(|| memory.frame()).take(memory.counts().free.saturating_sub(8)).collect();
+        wire.send(Side::Client, 0..8);
+        wire.bench.settle();
+        let mut kept = Vec::new();
+        while kept.len() < 8 {
+            let receive = wire.receive(Side::Server, 1);
+            kept.extend(wire.arrived(Side::Server, receive).0);
+            others.extend(std::iter::from_fn(|| memory.frame()));
+        }
+        assert_eq!(kept.iter().map(number).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+    });
+}
+
 pub fn a_closed_port_ends_what_is_under_way<R: Rig>() {
     on_wire::<R>(|wire| {
         let receive = wire.receive(Side::Server, 8);
@@ -306,11 +325,13 @@ struct Odd {
     asks_again_at: Option<u64>,
     news: Option<UnixDatagram>,
     taken: Rc<Cell<u32>>,
+    /// Frames that it has received before they are asked for, if it does that.
+    ahead: Option<VecDeque<Frame>>,
 }
 
 impl Odd {
     fn around(inner: Box<dyn Port>) -> Self {
-        Self { inner, may_end: Rc::new(Cell::new(true)), asks_again_at: None, news: None, taken: Rc::default() }
+        Self { inner, may_end: Rc::new(Cell::new(true)), asks_again_at: None, news: None, taken: Rc::default(), ahead: None }
     }
 }
 
@@ -338,7 +359,7 @@ impl Port for Odd {
     }
 
     fn has_more(&self) -> bool {
-        self.inner.has_more()
+        self.ahead.as_ref().is_some_and(|ahead| !ahead.is_empty()) || self.inner.has_more()
     }
 
     fn wakes_at(&self) -> Option<u64> {
@@ -346,7 +367,12 @@ impl Port for Odd {
     }
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
-        self.inner.receive(now, at_most, into)
+        let Some(ahead) = &mut self.ahead else { return self.inner.receive(now, at_most, into) };
+        let mut come = Vec::new();
+        let received = self.inner.receive(now, FRAMES, &mut come);
+        ahead.extend(come);
+        into.extend(ahead.drain(..at_most.min(ahead.len())));
+        received
     }
 
     fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {

@@ -26,7 +26,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let at_rest =
             endpoint.receiving == Receiving::Bytes && endpoint.sending == Sending::Nothing && !self.file_sends.is_of(key.into());
         if !at_rest || self.kept.get(key).is_some_and(is_read) {
-            return Err(Fault::of(Reason::Busy));
+            return Err(Fault::of(Reason::UnderWay));
         }
         let crossing = self.crossing.as_ref().ok_or(Fault::of(Reason::Unsupported))?;
         let berthed = crossing.put(&endpoint.descriptor)?;

@@ -1,15 +1,16 @@
 //! Receiving batches of datagrams and sending trains of them.
 
 use crate::check::Asked;
-use crate::faults::FaultKind;
+use crate::faults::{FaultKind, Planted};
 use crate::lane::sockets::Body;
+use crate::lane::{Held, Undelivered};
 use crate::net::datagrams::Packet;
 use crate::net::unix::is_unix;
 use crate::net::{INVALID, NO_BUFFERS, TOO_LARGE, UNREACHABLE};
-use crate::state::State;
+use crate::state::{State, entry};
 use corelane_seam::{
-    BATCH_MAX, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Fault, Lease, Outcome, Socket, TRAIN_DATAGRAMS_MAX,
-    Train, Trains, datagram_bytes_max,
+    BATCH_MAX, Chain, Completion, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Fault, Lease, Outcome, Socket,
+    TRAIN_DATAGRAMS_MAX, Train, Trains, datagram_bytes_max,
 };
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -140,19 +141,25 @@ impl State {
                 }
             }
         }
+        let mut sent = Chain::new();
+        trains.trains().iter().flat_map(|train| trains.segments(train)).for_each(|segment| sent.push(segment.clone()));
         trains.clear();
-        self.complete(
-            lane,
-            asked,
-            Some(socket),
-            Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams, refused, calls: 1, fault }),
-        );
+        let departed = DatagramOutcome::Departed { trains, datagrams, refused, calls: 1, fault };
+        let mut completion = Completion::last(asked.handle, Outcome::Datagram(departed));
+        if let Some(hold) = self.is_to_hold(lane, socket, sent.len()) {
+            completion.released = false;
+            self.hold(lane, Held::new(asked, socket, sent), hold);
+        }
+        self.enqueue(lane, Undelivered { completion, ..entry(asked, Some(socket), Outcome::Released) });
     }
 
     /// Sends a train; a fault comes with how many of its datagrams have left before.
     fn send_train(&mut self, lane: usize, port: u64, trains: &Trains, train: &Train) -> Result<(), (u32, Fault)> {
         let (from, to) = self.way_of(lane, port, train).map_err(|fault| (0, fault))?;
-        let payload = self.gather(lane, trains.segments(train));
+        let mut payload = self.gather(lane, trains.segments(train));
+        if self.plants(Planted::EarlyRelease) {
+            payload.fill(0xa5);
+        }
         if payload.len() != train.bytes as usize || to.port() == 0 {
             return Err((0, INVALID));
         }

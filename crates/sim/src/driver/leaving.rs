@@ -17,8 +17,10 @@ impl State {
         };
         let receiving = at.receive.as_ref().filter(|receiving| receiving.into.is_none()).map(|receiving| receiving.asked.number);
         let is_alone = at.send.is_none() && self.ledger.has_left(lane, socket, 1);
-        let has_room = self.detached.has_room();
-        let Some(number) = receiving.filter(|_| is_alone && has_room) else { return Err(Fault::of(Reason::Busy)) };
+        let Some(number) = receiving.filter(|_| is_alone) else { return Err(Fault::of(Reason::UnderWay)) };
+        if !self.detached.has_room() {
+            return Err(Fault::of(Reason::Busy));
+        }
         let &StreamSocket { stream, side, claimed, given, .. } = at;
         self.ledger.forget(lane, number);
         self.close_descriptor_of(lane, socket);

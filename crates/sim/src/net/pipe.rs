@@ -115,9 +115,10 @@ impl Pipe {
     /// Takes `bytes` from the sender, who meant `meant` (a planted bug makes the difference).
     pub(crate) fn put(&mut self, meant: &[u8], bytes: &[u8]) {
         self.taken.add(meant);
-        if bytes.len() >= PIECE_BYTES && self.bytes.capacity() - self.bytes.len() < bytes.len() {
-            // Who sends so much at once goes on, and growing would copy all that is there again and again.
-            self.bytes.reserve_exact(self.send_limit.max(bytes.len()));
+        let all = self.bytes.len() + bytes.len();
+        if all >= PIECE_BYTES && all > self.bytes.capacity() {
+            // As much as there ever is: growing by and by would copy all that is there again and again.
+            self.bytes.reserve_exact((self.send_limit + self.receive_limit).max(all) - self.bytes.len());
         }
         self.bytes.extend(bytes);
     }

@@ -4,7 +4,7 @@ use crate::frames::{STACK, STACK_V6, TEST, TEST_V6, arp, datagram, solicitation,
 use crate::program::{Card, PORT, Plan, Program};
 use corelane_isr::dispatch::{Dispatch, Number};
 use corelane_rss::{Buckets, Table};
-use corelane_sim::{Faults, WireFaults, for_seeds};
+use corelane_sim::{Faults, Random, WireFaults, for_seeds};
 use corelane_stack::{Drop, PROTOCOLS, Packets, Policy};
 use corelane_watch::PacketCounter;
 use corelane_wire::packet::arp::Operation;
@@ -17,7 +17,7 @@ pub const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(STACK), IpAddr::V6(STACK_V6)];
 
 pub fn plan(lanes: usize, seed: u64) -> Plan {
     let (faults, wire) = (Faults::none(), WireFaults::default());
-    Plan { lanes, seed, faults, wire, card: Card::Aligned, frames: 1024, change: |settings| settings, heard: None }
+    Plan { lanes, seed, faults, wire, card: Card::Aligned, frames: 1024, turn: 256, change: |settings| settings, heard: None }
 }
 
 /// The ends of flow `number`.
@@ -349,6 +349,27 @@ fn at_ten_times_of_what_lanes_take_they_answer_as_much_as_at_their_best() {
         println!("{overload} answered at ten times {best}, {found:?} of {offers:?}, each ten times over");
         assert!(overload * 10 >= peak * 9, "{overload} answered at ten times {best}, where {peak} were");
     }
+}
+
+/// Lanes say once that they have nothing left, and end together. Packets come meanwhile, change lanes, and are more than a turn handles.
+#[test]
+fn lanes_that_are_flooded_end_all_the_same() {
+    for_seeds(50, |seed| {
+        let mut random = Random::new(seed);
+        let change = |settings: corelane_stack::Settings| settings.with_dispatch(Dispatch::Deferred);
+        let mut program = Program::new(&Plan { card: Card::Plain, change, turn: 4, ..plan(2, seed) }, &ADDRESSES);
+        meet(&mut program);
+        let mac = mac(&program);
+        let mut flood = |program: &mut Program| {
+            for number in 0..random.below(16) as u32 {
+                let (from, to) = flow((number % 16) as u16, false);
+                udp_in(mac, from, to, &payload(number, 60), 1400, 0).iter().for_each(|frame| program.test.send(frame));
+            }
+        };
+        (0..4).for_each(|_| flood(&mut program));
+        program.pass(20_000);
+        program.close_while(1 + seed * 20, flood);
+    });
 }
 
 /// So many datagrams, as many at once as is said; returns how often lanes went to sleep for each that was answered.

@@ -78,6 +78,8 @@ pub struct Plan {
     pub card: Card,
     /// Frames of each lane's port.
     pub frames: usize,
+    /// Packets that a lane handles in a turn at most.
+    pub turn: usize,
     pub change: fn(Settings) -> Settings,
     /// Who is told of datagrams; where nobody is, they are answered.
     pub heard: Option<Heard>,
@@ -147,7 +149,7 @@ impl Program {
         let (reader, wire, seen) = (Reader::of(&page).unwrap(), plan.wire, Seen::default());
         let mut program = Self { world, test, card, control, lanes: lanes_of, memories, arenas, wire, tell, reader, seen };
         for (lane, ((crossing, homing), ear)) in crossings.into_iter().zip(homings).zip(ears).enumerate() {
-            let settings = LaneSettings::new().memory_bytes(8 << 20);
+            let settings = LaneSettings::new().memory_bytes(8 << 20).turn_completions(plan.turn);
             let arena = Arena::new(8 << 20).unwrap();
             let below = program.world.driver(arena.clone(), Tuning::default());
             let (memory, post) = (FrameMemory::new(plan.frames, 2048).unwrap(), ParcelHome::default());
@@ -239,19 +241,27 @@ impl Program {
     }
 
     /// Drains, and looks that everything was given back.
-    pub fn close(mut self) {
+    pub fn close(self) {
+        let memories = self.memories.clone();
+        self.close_while(10_000_000, |_| {});
+        memories.iter().for_each(|memory| assert_eq!(memory.counts().abroad, 0));
+    }
+
+    /// The same, while that happens every so many nanoseconds. What is on its way between lanes as one of them ends goes with it.
+    pub fn close_while(mut self, nanoseconds: u64, mut happens: impl FnMut(&mut Self)) {
         self.world.wire_faults(WireFaults::default());
         self.control.give(Order::Drain);
-        for _ in 0..200 {
+        for _ in 0..100_000 {
             if self.lanes.iter().all(Option::is_none) {
                 break;
             }
-            self.pass(10_000_000);
+            happens(&mut self);
+            self.pass(nanoseconds);
         }
         assert!(self.lanes.iter().all(Option::is_none), "lanes did not end");
         for (memory, arena) in self.memories.iter().zip(&self.arenas) {
             let counts = memory.counts();
-            assert_eq!((counts.free, arena.used()), (memory.frames(), 0), "{counts:?}");
+            assert_eq!((counts.free + counts.abroad, arena.used()), (memory.frames(), 0), "{counts:?}");
         }
         self.world.check().unwrap();
     }

@@ -28,6 +28,7 @@ pub struct Input {
 }
 
 /// Bytes at the front of an input, to be moved into an output.
+#[must_use = "nothing is taken until it is moved somewhere; `Input::skip` drops bytes"]
 pub struct Taken<'a> {
     pub(super) chain: &'a mut Chain,
     pub(super) bytes: usize,

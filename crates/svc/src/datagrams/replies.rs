@@ -1,6 +1,7 @@
 //! What a datagram service sends: gathered for one socket, until the turn is flushed.
 
 use corelane_seam::{Address, Arrival, Datagrams, Segment, Trains};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
 /// What a datagram service sends from one socket. Replies to one peer leave as trains, even when the requests came singly.
@@ -14,6 +15,11 @@ pub struct Replies {
     /// The most datagrams that may wait.
     most: usize,
     waiting: usize,
+    /// Of sends that have ended, and whose memory the system still reads: datagrams of each, the oldest first, at least one, and of all of them. They count as if they waited.
+    unreleased: VecDeque<usize>,
+    held: usize,
+    /// Some were refused that will have room when memory is released.
+    is_short: bool,
     /// Bytes that wait, and those of them that lie where they arrived.
     bytes: usize,
     forwarded: usize,
@@ -31,7 +37,20 @@ pub(crate) struct Gathered {
 
 impl Replies {
     pub(crate) fn new(peer: Option<Address>, most: usize) -> Self {
-        Self { trains: Trains::new(), peer, most, waiting: 0, bytes: 0, forwarded: 0, refused: 0, bound_hits: 0 }
+        let (trains, unreleased) = (Trains::new(), VecDeque::new());
+        Self {
+            trains,
+            peer,
+            most,
+            waiting: 0,
+            unreleased,
+            held: 0,
+            is_short: false,
+            bytes: 0,
+            forwarded: 0,
+            refused: 0,
+            bound_hits: 0,
+        }
     }
 
     /// Sends an arrival back as it came, without copying.
@@ -84,16 +103,38 @@ impl Replies {
     fn add(&mut self, peer: &Address, bytes: usize, size: usize, add: impl FnOnce(&mut Trains) -> bool) -> bool {
         let datagrams = bytes.div_ceil(size.clamp(1, bytes.max(1))).max(1);
         let is_for_peer = self.peer.as_ref().is_none_or(|only| is_same(only, peer));
-        let has_room = self.waiting + datagrams <= self.most;
+        let has_room = self.waiting + self.held + datagrams <= self.most;
         self.bound_hits += usize::from(!has_room);
+        self.is_short |= !has_room && self.waiting + datagrams <= self.most;
         if is_for_peer && has_room && add(&mut self.trains) {
             self.waiting += datagrams;
-            assert!(self.waiting <= self.most, "no more datagrams wait than may");
+            assert!(self.waiting + self.held <= self.most, "no more datagrams wait than may");
             self.bytes += bytes;
             return true;
         }
         self.refused += datagrams;
         false
+    }
+
+    /// Whether nothing more may wait before memory is released.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held >= self.most
+    }
+
+    /// A send of so many datagrams has ended, and the system still reads its memory.
+    pub(crate) fn hold(&mut self, datagrams: usize) {
+        // Each has its entry, also one that was refused whole.
+        self.unreleased.push_back(datagrams.max(1));
+        self.held += datagrams.max(1);
+    }
+
+    /// The oldest of those sends is released. Returns whether there is room where there was none, or too little for what was to be sent.
+    pub(crate) fn release(&mut self) -> bool {
+        let was_held = self.is_held();
+        // reason: the driver says so once for each.
+        self.held -= self.unreleased.pop_front().expect("what is released was sent");
+        assert!(self.held >= self.unreleased.len(), "each send holds a datagram");
+        std::mem::take(&mut self.is_short) || was_held && !self.is_held()
     }
 
     /// Takes what waits, and leaves empty storage.
@@ -135,6 +176,26 @@ mod tests {
         assert!(replies.send(&to, None, &b""[..]), "there is room again");
         assert!(!replies.send(&to, None, &[0; 65_508][..]));
         assert_eq!((replies.refused, replies.bound_hits), (2, 1));
+    }
+
+    #[test]
+    fn what_is_not_released_counts_as_if_it_waited() {
+        let mut replies = Replies::new(None, 3);
+        let to = address("192.0.2.1:9");
+        let send = |replies: &mut Replies| replies.send(&to, None, &b"x"[..]);
+        assert!(send(&mut replies) && send(&mut replies));
+        replies.take(Trains::new());
+        replies.hold(2);
+        replies.hold(0);
+        assert!(replies.is_held() && !send(&mut replies));
+        assert_eq!((replies.refused, replies.bound_hits), (1, 1));
+        assert!(replies.release(), "there is room again");
+        assert!(!replies.is_held() && send(&mut replies) && send(&mut replies) && !send(&mut replies));
+        assert!(replies.release(), "it was too short");
+        assert!(send(&mut replies) && !send(&mut replies), "and is at its bound by what waits");
+        replies.take(Trains::new());
+        (0..3).for_each(|_| replies.hold(1));
+        assert_eq!([(); 3].map(|()| replies.release()), [true, false, false], "once");
     }
 
     #[test]

@@ -84,6 +84,11 @@ impl DatagramSocket {
         self.replies.as_ref().is_some_and(|replies| !replies.trains.is_empty())
     }
 
+    /// Whether nothing may be answered before memory is released.
+    fn is_held(&self) -> bool {
+        self.replies.as_ref().is_some_and(Replies::is_held)
+    }
+
     /// In a drain: whether all that was readable is served, and all that was to be sent has left.
     fn is_quiet(&self) -> bool {
         self.closing || self.settled && !self.is_waiting() && self.spare.is_some()
@@ -420,16 +425,29 @@ impl FoundSocket<'_> {
         self.mark();
     }
 
-    /// A send has ended.
-    pub(crate) fn departed(&mut self, trains: Trains, datagrams: u32, refused: u32, calls: u32) {
+    /// A send has ended; what is not released counts for what may wait until it is.
+    pub(crate) fn departed(&mut self, trains: Trains, datagrams: u32, refused: u32, calls: u32, is_released: bool) {
         assert!(self.entry.spare.is_none(), "a send ends that was begun");
         assert!(trains.is_empty(), "the storage of a send comes back empty");
         self.entry.spare = Some(trains);
+        if !is_released {
+            self.gathered().hold(datagrams as usize);
+        }
         self.count(ServiceCounter::DatagramsOut, datagrams as usize);
         self.count(ServiceCounter::DatagramSends, calls as usize);
         if refused > 0 {
             self.count(ServiceCounter::DatagramsRefused, refused as usize);
         }
+    }
+
+    /// The memory of the oldest send that was not released is. Returns whether there is room where there was none, or too little.
+    pub(crate) fn released(&mut self) -> bool {
+        self.gathered().release()
+    }
+
+    fn gathered(&mut self) -> &mut Replies {
+        // reason: away only during a call into its service, and the driver brings nothing within one.
+        self.entry.replies.as_mut().expect("what was sent is told between calls")
     }
 
     /// What the network said, if the service is to hear of it.
@@ -442,7 +460,7 @@ impl FoundSocket<'_> {
     /// Takes what is sent from it for a call into its service, which goes on sending, if all has left.
     pub(crate) fn take_if_all_left(&mut self) -> Option<Replies> {
         let entry = &*self.entry;
-        (!(entry.is_waiting() || entry.draining || entry.closing)).then(|| self.take_replies())
+        (!(entry.is_waiting() || entry.is_held() || entry.draining || entry.closing)).then(|| self.take_replies())
     }
 
     fn take_replies(&mut self) -> Replies {
@@ -492,7 +510,7 @@ impl FoundSocket<'_> {
         }
     }
 
-    /// Receives unless answers still wait for an earlier send: so a slow path pushes back, and answers stay bounded.
+    /// Receives unless answers still wait for an earlier send, or could not be gathered: so a slow path pushes back, and answers stay bounded.
     fn receive(&mut self, kit: &mut Kit) {
         let handle = self.handle();
         let entry = &mut *self.entry;
@@ -506,7 +524,7 @@ impl FoundSocket<'_> {
             return;
         }
         // The service's own peers may have the answer to what it is asked; who asks it anew comes too late.
-        let takes = !(entry.settled && entry.is_served);
+        let takes = !(entry.settled && entry.is_served || entry.is_held());
         if let Some(into) = entry.batch.take_if(|_| takes) {
             kit.submit(handle, DatagramOp::Receive { socket, into });
             if entry.takes_what_is_there() && !entry.waits_for_memory {

@@ -114,7 +114,7 @@ pub struct Move {
     pub to: usize,
     /// Whether a connection with these two ends is to go.
     pub choose: Choose,
-    /// Is told of each that was chosen and stays, and why. One that is `Busy` may go later.
+    /// Is told of each that was chosen and stays, and why. One that is `Busy` may go later. After one of which the system says that as many are on their way as may be, none is asked.
     pub stays: Stay,
 }
 

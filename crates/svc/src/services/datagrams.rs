@@ -1,5 +1,6 @@
 //! Datagram sockets at work: what the driver brings, and the calls into their services.
 
+use crate::datagrams::replies::Replies;
 use crate::datagrams::sockets::{Bound, DatagramSocket, datagram_socket};
 use crate::places::TransportAddress;
 use crate::services::Services;
@@ -33,15 +34,14 @@ impl Services {
         let known = match completion.outcome {
             Outcome::Datagram(DatagramOutcome::Arrived { batch, fault }) => self.arrived(kit, id, batch, fault),
             Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams, refused, calls, fault }) => {
-                self.served.departed(kit, id, (trains, datagrams, refused, calls), fault)
+                self.served.departed(kit, id, (trains, datagrams, refused, calls), (fault, completion.released))
             }
             Outcome::Datagram(DatagramOutcome::Bound { socket, local }) => {
                 self.served.socket_opened(kit, id, Ok((socket, local)))
             }
             Outcome::Failed(fault) => self.served.socket_opened(kit, id, Err(fault)),
             Outcome::Closed => self.datagrams_closed(id),
-            // Memory of a send that has ended before.
-            Outcome::Released => Some(()),
+            Outcome::Released => self.served.datagrams_released(kit, id),
             other => unreachable!("no operation of a datagram socket ends so: {other:?}"),
         };
         if known.is_none() {
@@ -107,21 +107,42 @@ impl Served {
         kit: &mut Kit,
         id: SocketId,
         (trains, datagrams, refused, calls): (Trains, u32, u32, u32),
-        fault: Option<Fault>,
+        (fault, is_released): (Option<Fault>, bool),
     ) -> Option<()> {
         let mut found = self.table.sockets.found(&self.table.services, id)?;
         let service = found.service();
-        found.departed(trains, datagrams, refused, calls);
+        found.departed(trains, datagrams, refused, calls, is_released);
         if let Some(fault) = found.news(fault) {
             self.socket_call(kit, service, id, |face, cx| face.fault(cx, id, fault));
             found = self.table.socket(id);
         }
-        if let Some(mut replies) = found.take_if_all_left() {
-            self.socket_call(kit, service, id, |face, cx| face.sent(cx, id, &mut replies));
-            found = self.table.socket(id);
-            found.put_back(replies);
+        match found.take_if_all_left() {
+            Some(replies) => self.go_on_sending(kit, (service, id), replies),
+            None => found.mark_unless_at_rest(),
         }
-        found.mark_unless_at_rest();
         Some(())
+    }
+
+    /// The memory of a send that ended before is released. None if the name is void.
+    fn datagrams_released(&mut self, kit: &mut Kit, id: SocketId) -> Option<()> {
+        let mut found = self.table.sockets.found(&self.table.services, id)?;
+        if found.released() {
+            match found.take_if_all_left() {
+                Some(replies) => {
+                    let service = found.service();
+                    self.go_on_sending(kit, (service, id), replies);
+                }
+                None => found.mark_unless_at_rest(),
+            }
+        }
+        Some(())
+    }
+
+    /// All has left, and more may wait: the service goes on sending.
+    fn go_on_sending(&mut self, kit: &mut Kit, (service, id): (u16, SocketId), mut replies: Replies) {
+        self.socket_call(kit, service, id, |face, cx| face.sent(cx, id, &mut replies));
+        let mut found = self.table.socket(id);
+        found.put_back(replies);
+        found.mark_unless_at_rest();
     }
 }

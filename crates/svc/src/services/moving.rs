@@ -31,7 +31,7 @@ enum Arrival {
 }
 
 impl Services {
-    /// Sends idle connections to another lane, those that are chosen.
+    /// Sends idle connections to another lane, those that are chosen, until as many are on their way as may be.
     ///
     /// # Errors
     /// [`Error::Draining`]; [`Error::NoSuchLane`]. Then all stay.
@@ -53,8 +53,11 @@ impl Services {
             match self.send_one(kit, driver, index, which.to) {
                 Ok(()) => self.fill_place(kit, service),
                 Err(why) => {
-                    self.served.table.count(service, ServiceCounter::MovesRefused, 1);
                     (which.stays)(&peer, why);
+                    if why.is_for_all() {
+                        break;
+                    }
+                    self.served.table.count(service, ServiceCounter::MovesRefused, 1);
                 }
             }
         }
@@ -76,7 +79,7 @@ impl Services {
         match driver.detach(socket) {
             Err(fault) => {
                 self.served.unpack_again(kit, index, belongings);
-                Err(Stays::System(fault))
+                Err(if fault.reason == Reason::UnderWay { Stays::Busy } else { Stays::System(fault) })
             }
             Ok(detached) => {
                 let label = self.label(kit, index);

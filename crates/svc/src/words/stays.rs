@@ -1,6 +1,6 @@
 //! Why a connection stays on its lane.
 
-use corelane_seam::Fault;
+use corelane_seam::{Fault, Reason};
 use std::fmt;
 
 /// Why a connection cannot go to another lane now. It stays as it is, and is served on.
@@ -29,6 +29,14 @@ pub enum Stays {
     Transform,
     /// The system does not let it go: `Busy` if as many are on their way as may be, `Unsupported` where connections cannot leave.
     System(Fault),
+}
+
+impl Stays {
+    /// Whether no other connection can go now either: as many are on their way as may be.
+    #[must_use]
+    pub const fn is_for_all(self) -> bool {
+        matches!(self, Self::System(Fault { reason: Reason::Busy, .. }))
+    }
 }
 
 impl fmt::Display for Stays {

@@ -539,3 +539,31 @@ fn at_the_deadline_a_drain_waits_for_no_socket() {
     drop(held);
     world.check().unwrap();
 }
+
+/// One that goes on sending is told when there is room for as much as it was refused, though some was there all the time.
+#[test]
+fn who_was_refused_for_want_of_a_release_goes_on_when_there_is_one() {
+    for_seeds(20, |seed| {
+        let world = World::new(seed, Faults::none());
+        let (limits, taken) = (Limits::new().datagrams_waiting_max(75), Rc::new(RefCell::new(0)));
+        let count = taken.clone();
+        let (mut rig, _) = noted(&world, Family::Inet, limits, move |cx, event, replies| match event {
+            Event::Started => drop(cx.open_datagrams(any(), Some(at(ECHO).into())).unwrap()),
+            Event::Opened(socket, _) => *count.borrow_mut() += send_train(cx.datagrams(*socket).unwrap()),
+            Event::Sent(_) if *count.borrow() < 250 => *count.borrow_mut() += send_train(replies.unwrap()),
+            _ => {}
+        });
+        world.keep_sends(true);
+        rig.wait(20 * MS);
+        assert_eq!((*taken.borrow(), rig.count(C::DatagramsRefused)), (50, 50), "half as many have room");
+        world.keep_sends(false);
+        rig.wait(50 * MS);
+        assert_eq!(*taken.borrow(), 250);
+        rig.close(&mut Nobody);
+    });
+}
+
+/// Sends fifty datagrams at once; how many were taken.
+fn send_train(replies: &mut Replies) -> u32 {
+    if replies.send_train(at(ECHO), None, &[7; 500][..], 10) { 50 } else { 0 }
+}

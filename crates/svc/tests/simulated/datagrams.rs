@@ -5,10 +5,11 @@ use crate::for_seeds;
 use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, at};
 use corelane_lane::Order as Command;
 use corelane_seam::{Address, DATAGRAM_BYTES_MAX, Datagrams, Reason};
-use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
+use corelane_sim::{DatagramPeer, Faults, Planted, Random, Report, Turn, World};
 use corelane_svc::{Cx, DatagramService, Limits, Replies, Silent};
 use corelane_watch::ServiceCounter as C;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 pub const PORT: u16 = 9;
@@ -106,7 +107,15 @@ pub fn in_order(mut answers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 
 /// Some clients send some datagrams each, numbered, in bursts of one size or of many; then the lanes drain.
 pub fn run(seed: u64, faults: Faults) -> Report {
+    run_with(seed, faults, None)
+}
+
+/// The same with a driver that has a bug.
+fn run_with(seed: u64, faults: Faults, bug: Option<Planted>) -> Report {
     let (world, family) = (World::new(seed, faults), Family::of(seed));
+    if let Some(bug) = bug {
+        world.plant(bug);
+    }
     let mut rig = rig_at(&world, 2, family.at(PORT));
     let mut random = Random::new(seed);
     let (mut shouters, to) = (Shouters::of(&world, family, 5), family.way(&world, PORT));
@@ -160,6 +169,44 @@ fn every_datagram_comes_back() {
 fn what_comes_back_is_right_under_every_fault() {
     for_seeds(150, |seed| {
         run(seed, Faults::all(seed));
+    });
+}
+
+/// Memory that the system reads after the send has ended is released once, in order, and unchanged till then.
+#[test]
+fn what_a_driver_says_wrong_of_a_release_is_noticed() {
+    let faults = Faults { late_release: 600, ..Faults::none() };
+    let fails = |seed, bug| catch_unwind(AssertUnwindSafe(|| run_with(seed, faults, bug))).is_err();
+    assert!((0..20).all(|seed| !fails(seed, None)));
+    for bug in [Planted::EarlyRelease, Planted::LostRelease, Planted::DoubleRelease, Planted::UnorderedRelease] {
+        assert!((0..50).any(|seed| fails(seed, Some(bug))), "{bug:?}");
+    }
+}
+
+/// What is not released counts as if it waited: the service answers no more than may, and takes nothing that it could not answer.
+#[test]
+fn memory_that_is_not_released_pushes_back_and_is_charged() {
+    for_seeds(20, |seed| {
+        let world = World::new(seed, Faults { late_completion: 300, ..Faults::none() });
+        let limits = Limits::new().datagrams_waiting_max(150);
+        let mut rig = Rig::new(&world, &RigPlan::lanes(1), move |roster| {
+            roster.serve_datagrams(SocketAddr::from(([10, 0, 0, 1], PORT)), limits, Echo);
+        });
+        let mut shouters = Shouters(vec![Shouter::new(&world, 0)]);
+        world.keep_sends(true);
+        for _ in 0..40 {
+            (0..10).for_each(|_| shouters.0[0].send(at(PORT), vec![7; 1_000]));
+            rig.pass(MS / 2, &mut shouters);
+        }
+        let (held, taken) = (rig.count(C::DatagramsOut), rig.count(C::DatagramsIn));
+        assert!((100..=250).contains(&held) && taken < 350, "{held} are held of {taken}");
+        assert!(rig.arenas[0].used() >= held as usize * 1_000, "the kernel has it still");
+        world.keep_sends(false);
+        rig.pass(50 * MS, &mut shouters);
+        assert_eq!(rig.count(C::DatagramsIn), 400, "there is room again, and what waited in the socket is served");
+        assert_eq!(rig.count(C::DatagramsOut) + rig.count(C::DatagramsRefused), 400);
+        rig.close(&mut shouters);
+        assert_eq!(rig.arenas[0].used(), 0);
     });
 }
 

@@ -4,7 +4,7 @@
 use crate::for_seeds;
 use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, endings, patient};
 use corelane_lane::Order;
-use corelane_seam::{Arena, Chain, Reason};
+use corelane_seam::{Arena, Chain};
 use corelane_sim::{Faults, Peer as End, Planted, Random, Report, Status, Turn, World};
 use corelane_svc::{
     Command, Cx, Ending, Error, Input, Limits, Move, Next, Output, Passage, Peer, Progress, Silent, Stays, Steer, StreamService,
@@ -397,7 +397,9 @@ fn run(seed: u64, faults: Faults, limits: Limits, drains_early: bool) -> (Seen, 
         ..Seen::default()
     };
     cast.seen.try_iter().for_each(|why| *seen.stays.entry(format!("{why:?}")).or_default() += 1);
-    seen.returned = seen.refused - seen.stays.values().sum::<u64>();
+    // Where there was no room on the way, none was refused.
+    let refused_here = seen.stays.iter().filter(|(why, _)| !why.starts_with("System"));
+    seen.returned = seen.refused - refused_here.map(|(_, times)| times).sum::<u64>();
     if faults == Faults::none() && !drains_early {
         let all_answered = |client: &Client| client.over == Some(Status::Ended) && client.got == client.expected.len();
         assert!(cast.clients.iter().all(all_answered), "who asks is answered in full");
@@ -637,7 +639,7 @@ fn a_busy_connection_stays_and_is_told_so() {
     let mut expected = *b"word";
     stage.position.apply(&mut expected);
     assert_eq!(stage.end.read(usize::MAX), expected, "it is answered wherever it is");
-    assert!(seen.try_iter().all(|why| why == Stays::Busy || matches!(why, Stays::System(fault) if fault.reason == Reason::Busy)));
+    assert!(seen.try_iter().all(|why| why == Stays::Busy), "one that is about to receive keeps no other back");
     stage.close();
 }
 

@@ -30,6 +30,14 @@ impl Response<'_> {
         self.framing.unwrap_or(Framing::UntilClose)
     }
 
+    /// The length that the head tells, though no content may follow: for HEAD, that of what GET would be answered with (RFC 9110 section 8.6).
+    pub fn announced(&self) -> Option<u64> {
+        match self.framing {
+            Some(Framing::Length(length)) => Some(length),
+            _ => None,
+        }
+    }
+
     /// Whether the server leaves the connection open (RFC 9112 section 9.3) after this answer to a request with `method`.
     pub fn persists(&self, method: Method<'_>) -> bool {
         self.stays && self.framing(method) != Framing::UntilClose

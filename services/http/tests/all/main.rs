@@ -8,6 +8,7 @@ mod counted;
 mod files;
 #[path = "../foreign/mod.rs"]
 mod foreign;
+mod forwarded;
 mod moved;
 mod neighbours;
 mod offloaded;

@@ -8,6 +8,7 @@ mod bounds;
 mod converse;
 mod everyday;
 mod files;
+mod forward;
 mod hostile;
 mod hosts;
 mod log;

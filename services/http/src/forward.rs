@@ -1,0 +1,115 @@
+//! Requests that other servers answer: each is sent on, and its answer sent back, both as they come.
+//!
+//! ```text
+//! client --Forwarded (an exchange)--> Hub: a way --> Link (an outgoing connection) --> upstream
+//!                                                    pieces of the answer wait in the way; each wakes the other by Cx::resume
+//! ```
+
+mod check;
+mod exchange;
+mod fault;
+mod head;
+mod hub;
+mod link;
+mod sending;
+mod up;
+mod way;
+
+use crate::application::{Application, First, Handled};
+use crate::within::Within;
+use crate::{Reply, Request};
+use corelane::service::{Outcome, Refused};
+use corelane::{Cx, Silent};
+use corelane_upstreams::entry::Behind;
+use corelane_wire::http1::{Method, Status};
+use exchange::Forwarded;
+use fault::{Fault, explain};
+use head::Asker;
+use hub::{Hub, HubRef, KEPT, TENDING, TIMEOUT};
+use sending::{begin, resolved, tend};
+use std::time::Duration;
+
+/// Sends requests on to other servers, and their answers back.
+///
+/// ```no_run
+/// use corelane::Lanes;
+/// use corelane_http::{Forward, Http};
+/// use corelane_upstreams::{Settings, address_key, entry::Behind};
+/// use std::time::Duration;
+///
+/// let behind = Behind { targets: "127.0.0.1:3000,127.0.0.1:3001".parse()?, settings: Settings::new(), key: address_key };
+/// let forward = move |lane| Http::new(Forward::new(&behind, lane).timeout(Duration::from_secs(20)));
+/// Lanes::per_core().serve("tcp://[::]:8080", forward)?.run()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A head is written anew from what was parsed. Fields of one connection end here, and so do those by which a client says where it comes from: Forwarded, X-Forwarded-For, -Host and -Proto say
+/// what this server knows. Connections to upstreams are kept, and used again after an answer of which nothing is unclear.
+pub struct Forward {
+    hub: HubRef,
+}
+
+impl Forward {
+    /// How long an upstream may be silent that owes something: 60 s.
+    pub const TIMEOUT: Duration = TIMEOUT;
+    /// Idle connections that are kept to each upstream on each lane: 32.
+    pub const KEPT: usize = KEPT;
+
+    /// Sends requests on to these servers, on lane number `lane`.
+    pub fn new(behind: &Behind, lane: usize) -> Self {
+        Self { hub: Hub::new(behind, lane, Within::of::<Self>()) }
+    }
+
+    /// How long an upstream that owes an answer, or the rest of one, may be silent. Then the client is told 504 (Gateway Timeout), or its answer is broken off. `answer_limit` is to be longer.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.hub.borrow_mut().timeout = timeout;
+        self
+    }
+
+    /// How many idle connections are kept to each upstream on each lane; with 0 each request has its own.
+    pub fn kept(self, connections: usize) -> Self {
+        self.hub.borrow_mut().kept_max = connections;
+        self
+    }
+}
+
+impl Application for Forward {
+    type Talk = Silent;
+
+    fn request(&mut self, cx: &mut Cx<'_>, request: &Request<'_>, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
+        // It would show a script what it may not see (RFC 9110 section 9.3.8).
+        if request.method() == Method::Trace {
+            return reply
+                .answer(Status::METHOD_NOT_ALLOWED)
+                .field("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH")
+                .explained();
+        }
+        let Some(peer) = cx.peer(cx.id()) else { return Err(Refused::Memory) };
+        let (address, is_secured) = (peer.address.clone(), peer.learned.is_some());
+        let asker = Asker { address: address.ip().map(|ip| ip.to_canonical()), is_secured };
+        match begin(&self.hub, cx, request.head, (&address, asker)) {
+            Ok(way) => Ok((Forwarded::new(self.hub.clone(), way), First::Relay).into()),
+            Err(Fault::Memory) => Err(Refused::Memory),
+            Err(fault) => explain(cx, fault, reply),
+        }
+    }
+
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        tend(&self.hub, cx);
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>, token: u64) {
+        match token {
+            TENDING => tend(&self.hub, cx),
+            _ => self.hub.borrow_mut().look_for_silent(cx),
+        }
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
+        resolved(&self.hub, cx, outcome);
+    }
+
+    fn drain_began(&mut self, cx: &mut Cx<'_>) {
+        self.hub.borrow_mut().drain(cx);
+    }
+}

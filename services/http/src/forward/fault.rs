@@ -1,0 +1,92 @@
+//! What an upstream did wrong, and what the client is told of it.
+
+use crate::counters::HttpCounter;
+use crate::{Answered, Reply};
+use corelane::service::Refused;
+use corelane::{Cx, Silent};
+use corelane_upstreams::Failure;
+use corelane_wire::http1::Status;
+
+/// Why there is no answer, or no whole one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// No upstream is there.
+    Nobody,
+    /// It could not be connected to.
+    Unreachable,
+    /// The same, and it has said nothing in the time that connecting may take.
+    Unheard,
+    /// Its connection, which was used before, has ended before the first byte of the answer.
+    Stale,
+    /// Its connection has ended before the answer was whole.
+    Lost,
+    /// This side has ended its connection, for want of something.
+    Cut,
+    /// Its answer is none of HTTP/1.1, or at a bound.
+    Malformed,
+    /// It was silent for too long.
+    Silent,
+    /// The lane has as many connections as may be.
+    Full,
+    /// The lane has no memory for the request.
+    Memory,
+}
+
+impl Fault {
+    fn status(self) -> Status {
+        match self {
+            Self::Nobody | Self::Cut | Self::Full | Self::Memory => Status::SERVICE_UNAVAILABLE,
+            Self::Unreachable | Self::Stale | Self::Lost | Self::Malformed => Status::BAD_GATEWAY,
+            Self::Unheard | Self::Silent => Status::GATEWAY_TIMEOUT,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Nobody => "none of the servers behind this one can be reached",
+            Self::Unreachable => "the server behind this one refuses connections",
+            Self::Unheard => "the server behind this one does not take connections in time",
+            Self::Stale | Self::Lost => "the server behind this one has ended its connection before it answered",
+            Self::Cut => "this server has ended its connection to the one behind it, for want of room",
+            Self::Malformed => "what the server behind this one has answered is no HTTP/1.1",
+            Self::Silent => "the server behind this one does not answer in time",
+            Self::Full => "this server has as many connections as it may have",
+            Self::Memory => "this server has no memory for the request",
+        }
+    }
+
+    /// What it says of the upstream; nothing where that is not at fault.
+    pub fn failure(self) -> Option<Failure> {
+        match self {
+            Self::Nobody | Self::Stale | Self::Cut | Self::Full | Self::Memory => None,
+            Self::Unreachable => Some(Failure::Connect),
+            Self::Unheard | Self::Silent => Some(Failure::Timeout),
+            Self::Lost => Some(Failure::Reset),
+            Self::Malformed => Some(Failure::Answer),
+        }
+    }
+
+    fn counter(self) -> HttpCounter {
+        match self {
+            Self::Nobody | Self::Cut | Self::Full | Self::Memory => HttpCounter::ForwardsRefused,
+            Self::Unreachable | Self::Stale | Self::Lost | Self::Malformed => HttpCounter::ForwardsFailed,
+            Self::Unheard | Self::Silent => HttpCounter::ForwardsTimedOut,
+        }
+    }
+}
+
+/// Counts it.
+pub(super) fn count(cx: &mut Cx<'_, Silent>, fault: Fault) {
+    cx.count(fault.counter(), 1);
+}
+
+/// Tells the client.
+///
+/// # Errors
+/// As for [`Answer::bytes`](crate::Answer::bytes).
+pub(super) fn explain<H: From<Answered>>(cx: &mut Cx<'_, Silent>, fault: Fault, reply: Reply<'_>) -> Result<H, Refused> {
+    count(cx, fault);
+    let status = fault.status();
+    let text = format!("{} {}\n{}\n", status.code(), status.phrase(), fault.words());
+    reply.answer(status).media("text/plain; charset=utf-8").bytes(text.as_bytes())
+}

@@ -1,0 +1,279 @@
+//! What a lane keeps of all requests that are on their way: the ways, the links to upstreams, and those of them that are idle.
+
+use super::fault::Fault;
+use super::up::{Stage, Up};
+use super::way::{Facts, Way};
+use crate::within::Within;
+use corelane::Cx;
+use corelane::admin::reports::Level;
+use corelane::service::{Address, ConnectionId, Instant};
+use corelane_upstreams::entry::Behind;
+use corelane_upstreams::{Upstream, Upstreams};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The token of the alarm for upstreams that are silent.
+const SILENT: u64 = 0;
+/// That of the alarm for names and checks, and of calls on helper threads.
+pub(super) const TENDING: u64 = 1;
+
+/// How long an upstream may be silent that owes something.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
+/// Idle links that are kept to each upstream.
+pub(super) const KEPT: usize = 32;
+
+pub(super) type HubRef = Rc<RefCell<Hub>>;
+
+/// The part of a lane.
+pub(super) struct Hub {
+    pub upstreams: Upstreams,
+    key: fn(&Address) -> u64,
+    pub timeout: Duration,
+    pub kept_max: usize,
+    pub within: Within,
+    is_alarmed: bool,
+    /// Connections that check upstreams, from their begin until their end is told.
+    pub checks: Vec<ConnectionId>,
+    pub is_draining: bool,
+    pub ways: Numbered<Way>,
+    pub ups: Numbered<Up>,
+    /// Links without a request, the one that was used last at the end.
+    pub idle: BTreeMap<Upstream, Vec<usize>>,
+}
+
+/// Things by numbers that are given out again.
+pub(super) struct Numbered<T> {
+    list: Vec<(bool, T)>,
+    free: Vec<usize>,
+}
+
+impl<T> Numbered<T> {
+    fn new() -> Self {
+        Self { list: Vec::new(), free: Vec::new() }
+    }
+
+    /// The number of a new one, which `make` makes; of an old one that has ended, where there is one.
+    pub fn add(&mut self, make: impl FnOnce(Option<&mut T>) -> Option<T>) -> usize {
+        let Some(number) = self.free.pop() else {
+            // reason: without an old one a new one is made.
+            self.list.push((true, make(None).expect("something new is made of nothing")));
+            return self.list.len() - 1;
+        };
+        let (is_used, old) = &mut self.list[number];
+        assert!(!std::mem::replace(is_used, true), "what is free is not used");
+        if let Some(new) = make(Some(old)) {
+            *old = new;
+        }
+        number
+    }
+
+    pub fn get(&mut self, number: usize) -> &mut T {
+        let (is_used, found) = &mut self.list[number];
+        assert!(*is_used, "number {number} is given to nobody");
+        found
+    }
+
+    pub fn remove(&mut self, number: usize) {
+        self.get(number);
+        self.list[number].0 = false;
+        self.free.push(number);
+    }
+
+    fn used(&mut self) -> impl Iterator<Item = &mut T> {
+        self.list.iter_mut().filter(|(is_used, _)| *is_used).map(|(_, found)| found)
+    }
+}
+
+impl Hub {
+    pub fn new(behind: &Behind, lane: usize, within: Within) -> HubRef {
+        let hub = Self {
+            upstreams: Upstreams::new(&behind.targets, behind.settings, lane),
+            key: behind.key,
+            timeout: TIMEOUT,
+            kept_max: KEPT,
+            within,
+            is_alarmed: false,
+            checks: Vec::new(),
+            is_draining: false,
+            ways: Numbered::new(),
+            ups: Numbered::new(),
+            idle: BTreeMap::new(),
+        };
+        Rc::new(RefCell::new(hub))
+    }
+
+    pub fn way(&mut self, way: usize) -> &mut Way {
+        self.ways.get(way)
+    }
+
+    pub fn up(&mut self, up: usize) -> &mut Up {
+        self.ups.get(up)
+    }
+
+    /// A link and the request that it carries.
+    pub fn both(&mut self, up: usize) -> Option<(&mut Up, &mut Way)> {
+        let up = self.ups.get(up);
+        up.way.map(|way| (up, self.ways.get(way)))
+    }
+
+    /// A link is open, for the request that it carries.
+    pub fn connected(&mut self, up: usize) {
+        let up = self.ups.get(up);
+        up.is_connected = true;
+        self.upstreams.connected(up.upstream);
+    }
+
+    /// A link has ended.
+    pub fn remove_up(&mut self, number: usize) {
+        self.leave_idle(number);
+        let up = self.ups.get(number);
+        // Its connection has ended, and with it what it owed.
+        up.ticket = None;
+        if up.is_connected {
+            self.upstreams.disconnected(up.upstream);
+        }
+        self.ups.remove(number);
+    }
+
+    /// It is not to be used again.
+    pub fn leave_idle(&mut self, up: usize) {
+        let upstream = self.ups.get(up).upstream;
+        self.idle.get_mut(&upstream).into_iter().for_each(|idle| idle.retain(|idle| *idle != up));
+    }
+
+    /// Keeps a link for another request; false if it is to be closed.
+    pub fn keep(&mut self, up: usize) -> bool {
+        let upstream = self.ups.get(up).upstream;
+        if self.is_draining || !self.upstreams.serves(upstream) {
+            return false;
+        }
+        let idle = self.idle.entry(upstream).or_default();
+        let has_room = idle.len() < self.kept_max;
+        if has_room {
+            idle.push(up);
+        }
+        has_room
+    }
+
+    /// A request and its link have to do with each other no more.
+    pub fn part(&mut self, up: usize) {
+        if let Some(way) = self.ups.get(up).way.take() {
+            self.ways.get(way).up = None;
+        }
+    }
+
+    /// Something is wrong with the link of a request, which its exchange is told.
+    pub fn fail(&mut self, cx: &mut Cx<'_>, up: usize, fault: Fault) {
+        let Some((up, way)) = self.both(up) else { return };
+        up.stage = Stage::Over;
+        (way.fault, way.up, up.way) = (Some(fault), None, None);
+        // Its connection ends, and with it what it owed.
+        up.ticket = None;
+        cx.resume(way.client);
+        let (upstream, failure) = (up.upstream, fault.failure());
+        let Some(failure) = failure else { return };
+        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure) else { return };
+        let name = self.upstreams.name(upstream).unwrap_or_default();
+        let words = format_args!(
+            "upstream {name} is left out for {:?}: {} failures in a row, the last one {failure:?}",
+            ejected.lasts, ejected.failures
+        );
+        cx.report_kind("ejected", Level::Warn, words);
+    }
+
+    /// The exchange of a request has ended, or its client is gone: what is under way for it is broken off.
+    pub fn release(&mut self, cx: &mut Cx<'_>, number: usize) {
+        let way = self.ways.get(number);
+        way.forget();
+        let (up, upstream) = (way.up.take(), way.upstream);
+        if let Some(up) = up {
+            self.abort(cx, up);
+        }
+        self.upstreams.end(upstream);
+        self.ways.remove(number);
+    }
+
+    /// Breaks a link off, which carries nothing from now on.
+    fn abort(&mut self, cx: &mut Cx<'_>, up: usize) {
+        let up = self.ups.get(up);
+        (up.way, up.stage) = (None, Stage::Over);
+        up.settle(cx);
+        up.id.into_iter().for_each(|id| cx.abort(id));
+    }
+
+    /// Looks for upstreams that are silent for too long, and has itself called again when the next might be.
+    pub fn look_for_silent(&mut self, cx: &mut Cx<'_>) {
+        self.is_alarmed = false;
+        let (now, timeout) = (cx.now(), self.timeout);
+        let soon = now + timeout / 8;
+        let (mut next, mut overdue): (Option<Instant>, _) = (None, Vec::new());
+        for way in self.ways.used() {
+            match (way.up, way.active_at + timeout) {
+                (Some(up), due) if way.awaits_upstream() && due <= now => overdue.push(up),
+                // Somebody else is waited for, and then perhaps the upstream again.
+                (_, due) => next = Some(next.map_or(due.max(soon), |next| next.min(due.max(soon)))),
+            }
+        }
+        for up in overdue {
+            self.fail(cx, up, Fault::Silent);
+            self.abort(cx, up);
+        }
+        if let Some(next) = next {
+            self.alarm_at(cx, next);
+        }
+    }
+
+    fn alarm_at(&mut self, cx: &mut Cx<'_>, at: Instant) {
+        self.is_alarmed = cx.start_alarm(at, SILENT).is_ok();
+    }
+
+    /// Nobody new comes: idle links are closed.
+    pub fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.is_draining = true;
+        cx.stop_alarm(TENDING);
+        self.checks.iter().for_each(|check| cx.abort(*check));
+        for up in std::mem::take(&mut self.idle).into_values().flatten() {
+            let up = self.ups.get(up);
+            up.stage = Stage::Over;
+            up.id.into_iter().for_each(|id| cx.close(id));
+        }
+    }
+
+    /// A check of an upstream has ended.
+    pub fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
+        let own = cx.id();
+        self.checks.retain(|check| *check != own);
+        let name = self.upstreams.name(upstream).unwrap_or_default().to_owned();
+        match self.upstreams.checked(upstream, cx.now(), is_well) {
+            Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
+            Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: it takes no connection")),
+            None => {}
+        }
+        let next = self.upstreams.next_due();
+        if !self.is_draining && next < Instant::NEVER {
+            // It has a place: the service has few alarms.
+            let _ = cx.start_alarm(next, TENDING);
+        }
+    }
+
+    /// A way for a request, which an upstream is chosen for.
+    pub fn add_way(&mut self, cx: &mut Cx<'_>, facts: Facts, from: &Address) -> Result<usize, Fault> {
+        let (now, client, key) = (cx.now(), cx.id(), (self.key)(from));
+        let upstream = self.upstreams.begin(now, key, &Default::default()).ok_or(Fault::Nobody)?;
+        if !self.is_alarmed {
+            let at = now + self.timeout;
+            self.alarm_at(cx, at);
+        }
+        let mut new = Way::new((client, facts), (upstream, key), now);
+        new.tried.add(upstream);
+        Ok(self.ways.add(|old| match old {
+            Some(old) => {
+                old.renew(new);
+                None
+            }
+            None => Some(new),
+        }))
+    }
+}

@@ -1,0 +1,116 @@
+//! Requests begun, and begun once more; and what else upstreams want done.
+
+use super::check::Check;
+use super::fault::Fault;
+use super::head::{Asker, write_request};
+use super::hub::{Hub, HubRef, TENDING};
+use super::link::Link;
+use super::up::Up;
+use super::way::Facts;
+use crate::counters::HttpCounter;
+use corelane::Cx;
+use corelane::admin::reports::Level;
+use corelane::service::{Address, Outcome};
+use corelane_upstreams::{Tending, found};
+use corelane_wire::http1::Request as Head;
+
+/// Begins a request of the client at `from`: its head is sent, or will be once a link is open.
+///
+/// # Errors
+/// Why it cannot be; nothing is kept of it then.
+pub(super) fn begin(shared: &HubRef, cx: &mut Cx<'_>, head: &Head<'_>, (from, asker): (&Address, Asker)) -> Result<usize, Fault> {
+    let mut hub = shared.borrow_mut();
+    let number = hub.add_way(cx, Facts::of(head), from)?;
+    let Hub { ways, upstreams, .. } = &mut *hub;
+    let way = ways.get(number);
+    let name = upstreams.name(way.upstream).filter(|name| !name.starts_with("unix:")).unwrap_or("localhost");
+    write_request(&mut way.head, head, asker, name);
+    start(shared, &mut hub, cx, number, true).map(|()| number).inspect_err(|_| hub.release(cx, number))
+}
+
+/// Sends a request, over a link that is there if `may_reuse`.
+fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reuse: bool) -> Result<(), Fault> {
+    let way = hub.ways.get(number);
+    let upstream = way.upstream;
+    if let Some(idle) = hub.idle.get_mut(&upstream).filter(|_| may_reuse) {
+        while let Some(up_number) = idle.pop() {
+            let up = hub.ups.get(up_number);
+            // One that closes is told so itself.
+            let Some(output) = up.id.and_then(|id| cx.connection(id)) else { continue };
+            if output.write(&way.head).is_err() {
+                idle.push(up_number);
+                return Err(Fault::Memory);
+            }
+            up.begin(output, number, true);
+            way.up = Some(up_number);
+            hub.upstreams.note_bytes(upstream, way.head.len(), 0);
+            cx.count(HttpCounter::ForwardsReused, 1);
+            return Ok(());
+        }
+    }
+    // reason: it is in use.
+    let address = hub.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
+    let up = hub.ups.add(|_| Some(Up::opening(upstream, number)));
+    match (hub.within.dial)(cx, address, Box::new(Link::new(shared.clone(), up))) {
+        Ok(id) => {
+            hub.ups.get(up).id = Some(id);
+            hub.ways.get(number).up = Some(up);
+            Ok(())
+        }
+        Err(_) => {
+            hub.ups.remove(up);
+            Err(Fault::Full)
+        }
+    }
+}
+
+/// Sends a request once more where that does no harm: nothing of it was acted upon.
+///
+/// # Errors
+/// The fault, where it is final.
+pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, fault: Fault) -> Result<(), Fault> {
+    let now = cx.now();
+    let Hub { ways, upstreams, .. } = &mut *hub;
+    let way = ways.get(number);
+    assert!(way.up.is_none(), "what has failed carries nothing");
+    let reuses = match fault {
+        Fault::Unreachable | Fault::Unheard if !way.tried.is_full() => {
+            let other = upstreams.begin(now, way.key, &way.tried).ok_or(fault)?;
+            upstreams.retried(way.upstream);
+            upstreams.end(way.upstream);
+            way.tried.add(other);
+            way.upstream = other;
+            true
+        }
+        // An upstream may close what is idle just as it is used (RFC 9112 section 9.3.1).
+        Fault::Stale if way.facts.is_idempotent && !way.content_began && std::mem::take(&mut way.may_repeat) => false,
+        _ => return Err(fault),
+    };
+    (way.active_at, way.began_at) = (now, now);
+    cx.count(HttpCounter::ForwardsRetried, 1);
+    start(shared, hub, cx, number, reuses)
+}
+
+/// Does what the upstreams want done: names are resolved, checks begun.
+pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
+    let mut hub = shared.borrow_mut();
+    if hub.is_draining {
+        return;
+    }
+    let now = cx.now();
+    let Hub { upstreams, within, .. } = &mut *hub;
+    upstreams.start(now);
+    let tending = Tending::new(TENDING, TENDING);
+    let begun = (within.tend)(cx, upstreams, tending, &mut |upstream| Box::new(Check::new(shared.clone(), upstream)));
+    hub.checks.extend(begun);
+}
+
+/// A helper thread has asked for a name.
+pub(super) fn resolved(shared: &HubRef, cx: &mut Cx<'_>, outcome: Outcome) {
+    let found = found(outcome);
+    if let Err(why) = &found {
+        cx.report_kind("resolve", Level::Warn, format_args!("a name of an upstream is not resolved: {why}"));
+    }
+    shared.borrow_mut().upstreams.resolved(cx.now(), found);
+    tend(shared, cx);
+}
