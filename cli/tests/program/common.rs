@@ -258,7 +258,7 @@ impl Server {
     /// Whether another line is to come before the server is ready.
     fn note_line(&mut self, line: &str) -> bool {
         match line.split_once(' ') {
-            Some(("echo" | "http" | "push" | "rpc" | "metrics" | "dashboard", url)) => self.urls.push(url.to_owned()),
+            Some(("echo" | "http" | "proxy" | "push" | "rpc" | "metrics" | "dashboard", url)) => self.urls.push(url.to_owned()),
             Some(("gateway", port)) => self.ports.push(port.to_owned()),
             Some(("driver", rest)) => rest.clone_into(&mut self.driver_line),
             Some(("steering", rest)) => rest.clone_into(&mut self.steering),

@@ -341,3 +341,20 @@ fn checks_come_in_their_time_and_no_more_than_so_many_at_once() {
     under_way.drain(1..).for_each(|upstream| assert_eq!(table.checked(upstream, at(1_500), None), None));
     assert_eq!(table.in_rotation(at(1_500)), (40, 40), "a check without a word takes nobody out");
 }
+
+#[test]
+fn what_an_operator_said_of_a_name_holds_for_its_next_addresses() {
+    let mut table = table("a.test:80", Settings { failures_max: 1, ..Settings::new() });
+    assert!(table.due(at(0)).is_some());
+    table.resolved(at(0), Ok(addresses(&["10.0.0.1:80", "10.0.0.3:80"])));
+    let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+    assert!(table.failed(used, at(0), Failure::Connect).is_some());
+    assert_eq!(table.rows(at(0)).iter().map(|row| row.counts.ejections).sum::<u64>(), 1);
+    table.end(used);
+    assert_eq!(table.drain("a.test:80"), 2);
+    assert!(table.due(at(30_000)).is_some());
+    table.resolved(at(30_000), Ok(addresses(&["10.0.0.2:80", "10.0.0.4:80"])));
+    let rows = table.rows(at(30_000));
+    assert_eq!(rows.iter().map(|row| row.state).collect::<Vec<_>>(), [State::Drained; 2]);
+    assert_eq!((table.address(used), table.serves(used)), (None, false), "another one has its place, and not its name");
+}
