@@ -32,8 +32,10 @@ fn forwarding<S: StreamService>(
     forward: impl Fn(Forward) -> Forward,
     make: impl Fn(usize) -> S,
 ) -> Rig {
+    // An answer that comes early ends no connection for the contents of these tests.
+    let passing = corelane_http::Settings::new().unwanted_bytes(1 << 20);
     Rig::new(world, plan, |roster| {
-        roster.serve(address(), limits, Http::new(forward(Forward::new(&behind_at(BEHIND), roster.lane()))));
+        roster.serve(address(), limits, Http::new(forward(Forward::new(&behind_at(BEHIND), roster.lane()))).settings(passing));
         roster.serve(at(BEHIND), behind, make(roster.lane()));
     })
 }
