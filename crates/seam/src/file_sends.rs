@@ -84,13 +84,22 @@ impl<A> FileSends<A> {
         (Handle::new(STEPS, key.index, key.generation), open.into())
     }
 
-    /// Ends the one of a connection that is closed: who asked, and what to tell. The step under way ends by itself.
-    pub fn cancel(&mut self, socket: Socket) -> Option<(A, StreamOutcome)> {
+    /// Ends the one of a connection that is closed: who asked, and what to tell. The step under way ends by itself; it may have ended already, among what the driver has not told yet.
+    pub fn cancel<'a>(&mut self, socket: Socket, untold: impl IntoIterator<Item = &'a Completion>) -> Option<(A, StreamOutcome)> {
         let key = self.of.remove(socket.into())?;
+        let step = Handle::new(STEPS, key.index, key.generation);
         let send = self.sends.at_mut(key.index);
+        let mut fault = Some(Fault::CANCELLED);
+        for completion in untold.into_iter().filter(|completion| completion.handle == step) {
+            if let Outcome::Stream(StreamOutcome::Sent { bytes, fault: broken, .. }) = &completion.outcome {
+                send.sent += *bytes as u64;
+                let is_whole = broken.is_none() && send.due() == 0;
+                fault = if is_whole { None } else { broken.or(fault) };
+            }
+        }
         let asker = send.asker.take();
         assert!(asker.is_some(), "who is in the table was not told yet");
-        asker.map(|asker| (asker, send.outcome(Some(Fault::CANCELLED))))
+        asker.map(|asker| (asker, send.outcome(fault)))
     }
 
     /// Takes the end of a step.
@@ -102,16 +111,27 @@ impl<A> FileSends<A> {
             self.sends.remove_at(index);
             return FileStep { told: None, next: None };
         }
-        let fault = match send.go_on(outcome) {
-            Ok(Some(op)) if send.asker.is_some() => return FileStep { told: None, next: Some((handle, op)) },
-            Ok(_) => None,
-            Err(fault) => Some(fault),
+        let told = match send.asker.take() {
+            Some(asker) => {
+                let fault = match send.go_on(outcome) {
+                    Ok(Some(op)) => {
+                        send.asker = Some(asker);
+                        return FileStep { told: None, next: Some((handle, op)) };
+                    }
+                    Ok(None) => None,
+                    Err(fault) => Some(fault),
+                };
+                self.of.remove(send.socket.into());
+                Some((asker, send.socket, send.outcome(fault)))
+            }
+            // It was told with all that had left: only a file that has been opened since is to be closed.
+            None => {
+                if let Outcome::File(FileOutcome::Opened { file, .. }) = outcome {
+                    send.file = Some(file);
+                }
+                None
+            }
         };
-        let outcome = send.outcome(fault);
-        let told = send.asker.take().map(|asker| (asker, send.socket, outcome));
-        if told.is_some() {
-            self.of.remove(send.socket.into());
-        }
         let Some(file) = send.file.take() else {
             self.sends.remove_at(index);
             return FileStep { told, next: None };
@@ -319,8 +339,8 @@ mod tests {
     fn a_close_ends_it_at_once_wherever_it_is() {
         let mut case = Case::new(false);
         let told = |case: &mut Case| {
-            let (asker, outcome) = case.sends.cancel(SOCKET).unwrap();
-            assert!(asker == ASKER && case.sends.cancel(SOCKET).is_none());
+            let (asker, outcome) = case.sends.cancel(SOCKET, []).unwrap();
+            assert!(asker == ASKER && case.sends.cancel(SOCKET, []).is_none());
             case.told.push(outcome);
         };
         told(&mut case);
@@ -336,6 +356,22 @@ mod tests {
         case.open(9, false).warm(0, 9, 9).send(0, 9, 4, None);
         told(&mut case);
         case.send(4, 5, 0, Some(Fault::CANCELLED)).ended(4, 9, Some(Fault::CANCELLED));
+    }
+
+    /// What has left in the turn of the close counts, and a file that has left whole by then was sent.
+    #[test]
+    fn a_close_tells_of_what_has_left_by_then() {
+        for (sent, fault) in [(0, Some(Fault::CANCELLED)), (5, Some(Fault::CANCELLED)), (9, None)] {
+            let mut case = Case::new(false);
+            case.open(9, false).warm(0, 9, 9);
+            let ended =
+                |handle, bytes| Completion::last(handle, StreamOutcome::Sent { bytes, rest: Chain::new(), fault: None }.into());
+            let others = [ended(ASKER, 1), Completion::last(case.step, Outcome::Released)];
+            let mine = ended(case.step, sent);
+            let (_, outcome) = case.sends.cancel(SOCKET, others.iter().chain([&mine])).unwrap();
+            case.told.push(outcome);
+            case.send(0, 9, sent, None).ended(sent as u64, 9, fault);
+        }
     }
 
     #[test]

@@ -196,7 +196,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             return completions.push(Completion::failed(handle, Fault::CANCELLED));
         }
         self.end_receive_with(key, Fault::CANCELLED, completions);
-        if let Some((handle, outcome)) = self.file_sends.cancel(key.into()) {
+        if let Some((handle, outcome)) = self.file_sends.cancel(key.into(), &*completions) {
             completions.push(Completion::last(handle, outcome.into()));
         }
         self.cancel_send(key, completions);

@@ -181,7 +181,7 @@ pub enum StreamOutcome {
     },
     /// A file was sent, or is not any further.
     FileSent {
-        /// Bytes that the system took.
+        /// Bytes that the system took, also in the turn of a close.
         bytes: u64,
         /// Bytes that the file held when it was opened; 0 if it was not.
         length: u64,

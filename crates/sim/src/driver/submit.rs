@@ -202,7 +202,8 @@ impl State {
             self.count(FaultKind::CancelRace);
         }
         self.end_on_socket(lane, socket, Fault::CANCELLED);
-        if let Some((asked, outcome)) = self.lanes[lane].file_sends.cancel(socket) {
+        let own = &mut self.lanes[lane];
+        if let Some((asked, outcome)) = own.file_sends.cancel(socket, own.completed.iter().map(|entry| &entry.completion)) {
             self.complete_cancelled(lane, asked, Some(socket), outcome.into());
         }
         self.cancel_send(lane, socket);
