@@ -1,5 +1,4 @@
 //! The table as a whole, under long rows of random events, beside what a reader of its words would expect.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use corelane::service::Random;
 use corelane::testing::for_seeds;

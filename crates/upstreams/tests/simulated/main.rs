@@ -1,0 +1,4 @@
+//! Upstreams, of which random things are told in random order.
+#![allow(clippy::unwrap_used)] // all of this is tests
+
+mod table;
