@@ -102,6 +102,8 @@ fn new_connections_follow_the_table_and_so_do_idle_ones() {
     after.iter_mut().chain(&mut before).for_each(|stream| echo(stream, b"wherever it is"));
     assert_eq!(accepts(&server), [20, 20]);
     assert_eq!(["moves_away", "moves_here", "moves_lost"].map(|counter| server.count(counter)), [20, 20, 0]);
+    // The last lane that serves some cannot leave.
+    shown(&server.run, &["--move", "0:0"]);
     shown(&server.run, &["--leave", "1"]);
     before.iter_mut().chain(&mut after).for_each(|stream| echo(stream, b"where its bucket is"));
     assert_eq!(connections_open(&server), [40, 0]);

@@ -177,7 +177,7 @@ pub enum Goes {
     Wait,
     /// The client is told 100 (Continue), and then it is called again.
     Invite,
-    /// The client's protocol is changed, by [`Reply::switch`], to that of another connection of this service, which it is coupled with: all bytes pass from here on.
+    /// The client's protocol is changed to that of another connection of this service, which it is coupled with: all bytes pass from here on.
     Switched(Switched),
     /// The answer has begun, and its content comes from [`Exchange::produce`].
     Produce(Begun),
