@@ -1,6 +1,6 @@
 //! The PROXY header, versions 1 and 2: what a proxy says before the bytes of a connection, so that the server knows between which ends that one really is.
 //!
-//! [`write`] makes one.
+//! [`write()`] makes one.
 //!
 //! Source: "The PROXY protocol, versions 1 & 2" (HAProxy, doc/proxy-protocol.txt), by the numbers of its sections.
 //!
@@ -273,7 +273,7 @@ pub enum Version {
     V2,
 }
 
-/// The most bytes that [`write`] writes.
+/// The most bytes that [`write()`] writes.
 pub const HEADER_BYTES_MAX: usize = V1_BYTES_MAX;
 
 /// Writes the header for a connection between these ends, its source first, in front of `memory`; returns its length. Without ends it says that they are not known: then the receiver takes
