@@ -92,6 +92,7 @@ pub const SECTIONS: &[Section] = &[
             "services/echo",
             "services/gateway",
             "services/http",
+            "services/proxy",
             "services/push",
         ]),
     },
@@ -120,7 +121,7 @@ pub const COMPUTING: &[Section] = &[
     Section {
         name: "simulation",
         seconds: 620,
-        work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing"]),
+        work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing", "crates/upstreams"]),
     },
     Section { name: "simulated", seconds: 380, work: Work::Programs(&["load", "services/rpc"]) },
 ];
