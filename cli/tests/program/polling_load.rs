@@ -87,8 +87,8 @@ fn a_lane_that_polls_is_not_run_while_nothing_comes(driver: Driver) {
         let before = (ticks(pid), sleeps(pid));
         // reason: nothing is to happen meanwhile.
         thread::sleep(IDLE);
-        // It wakes for the state of its interface, and not to look for frames; one that looks and never sleeps has a whole CPU. What one
-        // wake takes is not judged: where others have the machine, it is some of theirs.
+        // A resting lane wakes for the state of its interface alone; one that looks without sleep takes a whole CPU. Time in a wake is not judged: other programs may have
+        // some of it.
         let (ticks, wakes) = (ticks(pid) - before.0, sleeps(pid) - before.1);
         assert!(wakes <= 8 && ticks <= 20, "{user:?}: {wakes} wakes and {ticks} ticks in {IDLE:?}");
         assert!(comes_back(pid, "10.9.0.1:0", PATIENCE), "{user:?}: and is there at once");

@@ -58,7 +58,7 @@ fn sockets(run: &Scratch) -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|suffix| suffix == "control")).collect()
 }
 
-/// What each lane has counted.
+/// The counts of each lane.
 fn counted(server: &Server, counter: &str) -> Vec<u64> {
     let page = server.page();
     let lanes = page["lanes"].as_array().unwrap();

@@ -97,11 +97,11 @@ pub struct Text {
     pub check: fn(&str) -> Result<(), String>,
     /// The thing that it sets, as the end of a line of help.
     pub help: &'static str,
-    /// What a value names of the machine, for whoever confines the program.
+    /// Files, directories and ports that a value names, for the code that confines the program.
     pub uses: fn(&str) -> Vec<Use>,
 }
 
-/// What a service uses beside the sockets at which it is served. A file or directory may be replaced while it serves.
+/// A thing that a service uses beside the sockets at which it is served. A file or directory may be replaced while it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Use {
@@ -224,7 +224,7 @@ impl Text {
         Self { name, value, check, help, uses: |_| Vec::new() }
     }
 
-    /// Names what is used.
+    /// Names things that are used.
     pub const fn naming(self, uses: fn(&str) -> Vec<Use>) -> Self {
         Self { uses, ..self }
     }
@@ -391,7 +391,7 @@ impl Chosen {
         Ok(())
     }
 
-    /// What is named that a service uses.
+    /// The things that are named.
     pub fn uses(&self) -> &[Use] {
         &self.uses
     }

@@ -195,7 +195,7 @@ pub fn a_stopped_receive_of_frames_delivers_what_has_come<R: Rig>() {
     });
 }
 
-/// What has come lies in frames already, where an interface writes into those that it was lent: not one more need be free.
+/// A packet that has come lies in a frame that was lent, so it can be received though none is free.
 pub fn what_has_come_needs_no_free_frame<R: Rig>() {
     let around = |inner| -> Box<dyn Port> { Box::new(Odd { ahead: Some(VecDeque::new()), ..Odd::around(inner) }) };
     on_wire_with::<R>(MTU, around, |wire| {

@@ -126,7 +126,7 @@ fn serve(server: &Server, lanes: usize) -> Running {
     server.before(lanes).unwrap().start().unwrap()
 }
 
-/// What each lane has counted.
+/// The counts of each lane.
 fn counted(running: &Running, counter: ServiceCounter) -> Vec<u64> {
     let lanes = Reader::of(running.counters()).unwrap().snapshot(0).lanes;
     lanes.iter().map(|lane| lane.services[0].get(counter)).collect()
