@@ -154,11 +154,6 @@ impl Upstreams {
         }
     }
 
-    /// Its settings.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     fn admit(&mut self, target: u16, address: Address, rises_from: Option<Instant>) {
         let listed = &self.listed[usize::from(target)];
         let mark = mark(&address);
