@@ -1,5 +1,6 @@
 //! The program under test as a process of its own, and what every test needs around it.
 
+use corelane::admin::watch::{Counter, Reader, Snapshot, Values};
 use corelane::service::Random;
 use corelane_testkit::is_installed;
 pub use corelane_testkit::skip;
@@ -10,7 +11,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
@@ -330,16 +331,24 @@ impl Server {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text:?}"))
     }
 
+    /// What its page says, read here: starting the program to ask for one counter, again and again, would take the CPUs from who is waited for.
+    fn snapshot(&self) -> Snapshot {
+        let name = format!("{}-", self.pid());
+        let is_its = |path: &PathBuf| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&name));
+        let files = fs::read_dir(self.run.path()).expect("the folder is there").map(|file| file.expect("it is read").path());
+        let mut pages = files.filter(|path| is_its(path) && path.extension().is_some_and(|end| end == "page"));
+        let path = pages.next().expect("it has a page");
+        Reader::open(&path).expect("the page is whole").snapshot(0)
+    }
+
     /// One counter of the services, over all of them and all lanes.
     pub fn count(&self, counter: &str) -> u64 {
-        let page = self.page();
-        let services = page["services"].as_array().expect("there are services");
-        services.iter().map(|service| number(&service["counters"][counter])).sum()
+        self.snapshot().services.iter().map(|service| value_of(&service.values, counter)).sum()
     }
 
     /// One counter of the lanes, over all of them.
     pub fn lane_count(&self, counter: &str) -> u64 {
-        number(&self.page()["total"]["counters"][counter])
+        value_of(&self.snapshot().total, counter)
     }
 
     /// Waits until a service counter has come to a value.
@@ -395,6 +404,11 @@ impl Drop for Server {
             eprintln!("the server said: {:?}", self.words());
         }
     }
+}
+
+/// The value of the counter of this name.
+fn value_of<C: Counter>(values: &Values<C>, name: &str) -> u64 {
+    values.all().find(|one| one.name == name).unwrap_or_else(|| panic!("there is no counter {name}")).value
 }
 
 /// A whole number in JSON.

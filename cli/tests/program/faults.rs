@@ -5,7 +5,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect as begin, setsockopt, socket, sockopt};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -133,7 +133,7 @@ fn crowd(test: &str) -> Option<MutexGuard<'static, ()>> {
     Some(CROWD.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Begins a connection from `source` and does not wait for it.
+/// Begins a connection from `source` and does not wait for it. It ends with a reset: thousands of ports that rest (TIME-WAIT) would make each later look for a free port slow.
 pub fn begin_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let SocketAddr::V4(to) = to else { panic!("an IPv4 address is needed") };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
@@ -146,6 +146,7 @@ pub fn begin_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let stream = TcpStream::from(made);
     stream.set_nonblocking(false).unwrap(); // from now on reads and writes wait for the connection
     patient(&stream);
+    reset_on_drop(&stream);
     stream
 }
 
@@ -352,6 +353,8 @@ fn a_killed_server_can_be_started_again_at_once(driver: Driver) {
         server.comes_to("bytes_out", 20 * 5 + 5);
         server.signal(Signal::SIGKILL);
         assert_eq!(server.ended().signal(), Some(Signal::SIGKILL as i32));
+        // What io_uring held of a process the kernel lets go a moment after its end.
+        until("the addresses are free", || TcpListener::bind(server.tcp()).is_ok() && UdpSocket::bind(server.udp()).is_ok());
         let next = Server::start_as(Launch { wrapper: &[], program: PROGRAM, arguments: &arguments, run: server.run.clone() });
         assert_eq!(next.urls, server.urls, "round {round}");
         let page = server.page();

@@ -77,20 +77,14 @@ fn a_lane_that_polls_is_not_run_while_nothing_comes(driver: Driver) {
     for user in [&[][..], &["--user", "nobody:nogroup"]] {
         let server = idle_server(driver, test, user);
         let pid = server.pid();
-        // What the kernel says of itself at a new wire ends soon.
-        until("the lane rests", || {
-            let before = sleeps(pid);
+        // What the kernel says of itself at a new wire ends, on a busy machine late. A resting lane wakes for the state of its interface alone; one that looks without
+        // sleep takes a whole CPU, for ever. Time in a wake is not judged: other programs may have some of it.
+        until(&format!("the lane of {user:?} rests"), || {
+            let before = (ticks(pid), sleeps(pid));
             // reason: nothing is to happen meanwhile.
-            thread::sleep(IDLE / 4);
-            sleeps(pid) - before < 40
+            thread::sleep(IDLE);
+            sleeps(pid) - before.1 <= 8 && ticks(pid) - before.0 <= 20
         });
-        let before = (ticks(pid), sleeps(pid));
-        // reason: nothing is to happen meanwhile.
-        thread::sleep(IDLE);
-        // A resting lane wakes for the state of its interface alone; one that looks without sleep takes a whole CPU. Time in a wake is not judged: other programs may have
-        // some of it.
-        let (ticks, wakes) = (ticks(pid) - before.0, sleeps(pid) - before.1);
-        assert!(wakes <= 8 && ticks <= 20, "{user:?}: {wakes} wakes and {ticks} ticks in {IDLE:?}");
         assert!(comes_back(pid, "10.9.0.1:0", PATIENCE), "{user:?}: and is there at once");
         ends(server);
     }

@@ -271,6 +271,8 @@ async fn talk(stream: TcpStream, parts: Parts, pages: Arc<Pages>, client: Arc<Cl
     let mut builder = http1::Builder::new();
     let builder =
         builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false).max_buf_size(QUESTION_BYTES_MAX);
+    // Who has finished asking still reads.
+    let builder = builder.half_close(true);
     let mut talk = pin!(builder.serve_connection(TokioIo::new(stream), answer));
     // Whatever went wrong is the client's.
     if tokio::time::timeout(PATIENCE, talk.as_mut()).await.is_err() && client.is_stream() {

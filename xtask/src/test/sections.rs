@@ -126,22 +126,23 @@ pub const COMPUTING: &[Section] = &[
     Section { name: "simulated", seconds: 380, work: Work::Programs(&["load", "services/rpc"]) },
 ];
 
-/// What runs beside all test programs, on what CPU time these leave.
+/// What runs beside all test programs, on what CPU time these leave. The shares are what it takes once the CPUs are its own, twice: while programs run it has next to
+/// nothing of them, and is not ended for that.
 pub const BESIDE: &[Section] = &[
     Section {
         name: "clippy",
-        seconds: 200, // where the build has not linted; what it leaves is theirs who follow
+        seconds: 60, // where the build has not linted; what it leaves is theirs who follow
         work: Work::Lint,
     },
     Section { name: "fuzz-rss", seconds: 20, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
     Section { name: "fuzz-wire", seconds: 45, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 15, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
-    Section { name: "examples", seconds: 200, work: Work::Examples },
-    Section { name: "documents", seconds: 200, work: Work::Documents },
-    Section { name: "features", seconds: 220, work: Work::Features },
+    Section { name: "examples", seconds: 100, work: Work::Examples },
+    Section { name: "documents", seconds: 140, work: Work::Documents },
+    Section { name: "features", seconds: 100, work: Work::Features },
     Section {
         name: "loom",
-        seconds: 150,
+        seconds: 100,
         work: Work::Counted(
             &[
                 "test",
@@ -166,7 +167,7 @@ pub const BESIDE: &[Section] = &[
         ),
     },
     // The longest, and the last: it has all that the others leave.
-    Section { name: "peers", seconds: 250, work: beside(&checked!("bench/peers/Cargo.toml")) },
+    Section { name: "peers", seconds: 100, work: beside(&checked!("bench/peers/Cargo.toml")) },
 ];
 
 /// When each of `sections`, which run one after the other, has to have ended: the last at `end`, the others so early that those behind them have half of their
