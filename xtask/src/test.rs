@@ -138,8 +138,11 @@ fn run_fast(workspace: &Workspace) -> ExitCode {
     finish(&sum)
 }
 
-/// Says what came of all sections.
+/// Says what came of all sections, and again why tests failed: of a long report perhaps the end alone is kept.
 fn finish(sum: &Tally) -> ExitCode {
+    for reason in &sum.reasons {
+        println!("because: {reason}");
+    }
     println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.skipped.len());
     ExitCode::from(u8::from(sum.failed > 0))
 }
@@ -150,7 +153,7 @@ fn row(sections: &[&Section], workspace: &Workspace, end: Instant, built: &mut O
         let (start, share) = (Instant::now(), Share::until(end));
         let verdict = verdict(section, workspace, &share, built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
         print(section, &verdict, start.elapsed(), &share);
-        sum.add(verdict.tally);
+        sum.add(verdict.tally.explained(&verdict.output));
     }
 }
 

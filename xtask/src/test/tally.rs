@@ -8,7 +8,13 @@ pub struct Tally {
     pub passed: u64,
     pub failed: u64,
     pub skipped: Vec<Skip>,
+    /// Why tests failed, in their own words, or what was said last where none has panicked.
+    pub reasons: Vec<String>,
 }
+
+/// Most lines of a reason, and most reasons of one outcome.
+const REASON_LINES_MAX: usize = 4;
+const REASONS_MAX: usize = 12;
 
 /// A test that did not run, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +39,15 @@ impl Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped.extend(other.skipped);
+        self.reasons.extend(other.reasons);
+    }
+
+    /// With the reasons that stand in `output`, where something failed.
+    pub fn explained(mut self, output: &str) -> Self {
+        if self.failed > 0 {
+            self.reasons = reasons(output);
+        }
+        self
     }
 
     /// Sums the closing lines of the test programs that `outcome` is of.
@@ -58,6 +73,17 @@ impl Tally {
     }
 }
 
+/// What each test said as it panicked; the last lines of all where none did.
+fn reasons(output: &str) -> Vec<String> {
+    let lines: Vec<&str> = output.lines().collect();
+    let says = |from: usize| lines[from..].iter().take_while(|line| !line.starts_with("stack backtrace")).take(REASON_LINES_MAX);
+    let words = |from: usize| says(from).copied().collect::<Vec<_>>().join("\n");
+    let panics =
+        (0..lines.len()).filter(|&line| lines[line].contains("' panicked at ") || lines[line].contains(") panicked at "));
+    let reasons: Vec<String> = panics.take(REASONS_MAX).map(words).collect();
+    if reasons.is_empty() { vec![words(lines.len().saturating_sub(REASON_LINES_MAX))] } else { reasons }
+}
+
 /// Whether `line` is the `running 5 tests` that a program begins with.
 fn is_opening(line: &str) -> bool {
     let count = line.strip_prefix("running ").and_then(|rest| rest.strip_suffix(" tests").or(rest.strip_suffix(" test")));
@@ -68,7 +94,7 @@ fn is_opening(line: &str) -> bool {
 fn closing(line: &str) -> Option<Tally> {
     let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
     let count = |what: &str| counts.split("; ").find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
-    Some(Tally { passed: count("passed")?, failed: count("failed")?, skipped: Vec::new() })
+    Some(Tally { passed: count("passed")?, failed: count("failed")?, ..Tally::default() })
 }
 
 /// The test in `test NAME ... ignored, REASON`.
@@ -91,7 +117,7 @@ mod tests {
         let output = "running 2 tests\ntest a ... ok\n\
             test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\n\
             test result: FAILED. 3 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out\n";
-        assert_eq!(read(false, output), Tally { passed: 5, failed: 4, skipped: vec![] });
+        assert_eq!(read(false, output), Tally { passed: 5, failed: 4, ..Tally::default() });
     }
 
     #[test]
@@ -107,9 +133,18 @@ mod tests {
     #[test]
     fn a_failure_is_never_lost() {
         let closing = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n";
-        assert_eq!(read(false, closing), Tally { passed: 1, failed: 1, skipped: vec![] });
+        assert_eq!(read(false, closing), Tally { passed: 1, failed: 1, ..Tally::default() });
         assert_eq!(read(false, "Segmentation fault"), Tally::failed(1));
         assert_eq!(read(false, "test result: what"), Tally::failed(1));
+    }
+
+    #[test]
+    fn why_tests_failed_is_told_again_and_of_what_never_panicked_its_last_words() {
+        let panicked = "noise\nthread 'a::b' (7) panicked at x.rs:1:2:\nleft\n\nstack backtrace:\n 0: c\nthread 'd' panicked at y.rs:3:4:\nright\n";
+        let told = Tally::failed(2).explained(panicked).reasons;
+        assert_eq!(told, ["thread 'a::b' (7) panicked at x.rs:1:2:\nleft\n", "thread 'd' panicked at y.rs:3:4:\nright"]);
+        assert_eq!(Tally::failed(1).explained("1\n2\n3\n4\nkilled\n").reasons, ["2\n3\n4\nkilled"]);
+        assert!(Tally::passed(1).explained(panicked).reasons.is_empty());
     }
 
     #[test]
@@ -123,7 +158,7 @@ mod tests {
     fn one_of_several_programs_that_does_not_close_is_noticed() {
         let closing = "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured\n";
         let cut = format!("running 2 tests\n{closing}running 1 test\nrunning 2 tests\n{closing}");
-        assert_eq!(read(true, &cut), Tally { passed: 4, failed: 1, skipped: vec![] });
+        assert_eq!(read(true, &cut), Tally { passed: 4, failed: 1, ..Tally::default() });
         let whole = format!("running 2 tests\nrunning late\n{closing}running 0 tests\n{closing}");
         assert_eq!(read(true, &whole), Tally::passed(4));
     }
