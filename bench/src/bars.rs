@@ -79,6 +79,8 @@ pub enum Divisor {
     BestLoop,
     /// The web server with the lowest median CPU per request in this cell.
     BestWebServer,
+    /// The proxy with the lowest median CPU per request in this cell.
+    BestProxy,
     /// One entrant.
     One(Entrant),
 }

@@ -282,16 +282,17 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entrants::{FRAMEWORKS, LOOPS, WEB_SERVERS};
+    use crate::entrants::{FRAMEWORKS, LOOPS, PROXIES, WEB_SERVERS};
     use crate::event::SERVER_CELL;
     use crate::http::CELLS as HTTP_CELLS;
+    use crate::proxy::CELLS as PROXY_CELLS;
     use crate::rpc::CELLS as RPC_CELLS;
     use crate::tls::CELLS as TLS_CELLS;
 
     #[test]
     fn every_bar_is_about_entrants_of_its_cell() {
-        for cell in CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS).chain(TLS_CELLS).chain([&SERVER_CELL])
-        {
+        let of_servers = CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS).chain(TLS_CELLS);
+        for cell in of_servers.chain(PROXY_CELLS.iter().map(|(_, cell)| cell)).chain([&SERVER_CELL]) {
             for bar in cell.bars {
                 assert!(cell.entrants.contains(&bar.of), "{}", cell.name);
                 match bar.by {
@@ -305,6 +306,10 @@ mod tests {
                     }
                     Divisor::BestWebServer => {
                         let mut all = WEB_SERVERS.map(Entrant::Peer).into_iter();
+                        assert!(all.all(|entrant| cell.entrants.contains(&entrant)), "{}", cell.name);
+                    }
+                    Divisor::BestProxy => {
+                        let mut all = PROXIES.map(Entrant::Peer).into_iter();
                         assert!(all.all(|entrant| cell.entrants.contains(&entrant)), "{}", cell.name);
                     }
                     Divisor::BestLoop => {

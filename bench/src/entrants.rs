@@ -62,6 +62,8 @@ pub enum Peer {
     H2o,
     /// lighttpd.
     Lighttpd,
+    /// HAProxy.
+    Haproxy,
     /// evserver of `crates/kqueue`.
     Evserver(ServerSystem),
 }
@@ -114,6 +116,9 @@ pub const LOOPS: [Peer; 4] = [Peer::Udp, Peer::UdpEpoll, Peer::UdpBatch, Peer::U
 /// The peers among which the best web server is looked for.
 pub const WEB_SERVERS: [Peer; 3] = [Peer::Nginx, Peer::H2o, Peer::Lighttpd];
 
+/// The peers among which the best proxy is looked for.
+pub const PROXIES: [Peer; 2] = [Peer::Haproxy, Peer::Nginx];
+
 /// A runtime's connection, as their documents show it.
 const CONNECTION_BYTES: usize = 16 << 10;
 
@@ -158,6 +163,11 @@ impl Entrant {
     /// Whether the best loop may be this one.
     pub fn is_loop(self) -> bool {
         self.peer().is_some_and(|peer| LOOPS.contains(&peer))
+    }
+
+    /// Whether the best proxy may be this one.
+    pub fn is_proxy(self) -> bool {
+        self.peer().is_some_and(|peer| PROXIES.contains(&peer))
     }
 
     /// Whether the best web server may be this one.
@@ -216,6 +226,7 @@ impl Peer {
             Peer::Nginx => "nginx",
             Peer::H2o => "h2o",
             Peer::Lighttpd => "lighttpd",
+            Peer::Haproxy => "haproxy",
             Peer::Evserver(_) => "peer-evserver",
         }
     }
@@ -230,7 +241,8 @@ impl Peer {
             | Peer::UdpEpoll
             | Peer::Nginx
             | Peer::H2o
-            | Peer::Lighttpd => "epoll",
+            | Peer::Lighttpd
+            | Peer::Haproxy => "epoll",
             Peer::Udp | Peer::UdpBatch | Peer::UdpGro => "blocking",
             Peer::Libtirpc => "poll",
             Peer::Evserver(system) => system.name(),
@@ -241,7 +253,7 @@ impl Peer {
     /// What it is told to receive into; `None` if it has a choice of its own.
     fn buffer(self, transport: Carrier) -> Option<(usize, Each)> {
         match self {
-            Peer::Ganesha | Peer::Hyper | Peer::Nginx | Peer::H2o | Peer::Lighttpd | Peer::Evserver(_) => None,
+            Peer::Ganesha | Peer::Hyper | Peer::Nginx | Peer::H2o | Peer::Lighttpd | Peer::Haproxy | Peer::Evserver(_) => None,
             Peer::Libtirpc => Some((CONNECTION_BYTES, Each::Connection)),
             Peer::UdpBatch => Some((BATCHED_BYTES, Each::Datagram)),
             _ if FRAMEWORKS.contains(&self) && transport == Carrier::Tcp => Some((CONNECTION_BYTES, Each::Connection)),

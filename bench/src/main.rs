@@ -3,6 +3,7 @@
 
 mod attack;
 mod bars;
+mod behind;
 mod build;
 mod bulk;
 mod callgrind;
@@ -34,6 +35,7 @@ mod operator;
 mod packet;
 mod path;
 mod plot;
+mod proxy;
 mod record;
 mod report;
 mod rounds;
@@ -93,6 +95,9 @@ enum Subject {
     /// What a GiB costs its sender, from memory and from files, against plain loops and iperf3, and what small requests take beside it. Needs CPU 0 (sender), CPU 1
     /// (receiver), and root for a wire.
     Bulk(bulk::Arguments),
+    /// Bytes and requests passed on to a server behind, against HAProxy and nginx, and pairs of connections that rest. Needs CPU 0 (proxy), and CPU 1 (generator and
+    /// the server behind).
+    Proxy(proxy::Arguments),
     /// hyper's hello on lanes and on tokio, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).
     Hyper(hyper::Arguments),
     /// Event queues: kqueue(2) of this project against a plain epoll loop, libkqueue and io_uring, and a web server of one source on each system.
@@ -171,6 +176,7 @@ fn main() -> Result<()> {
         Subject::Http(http) => http.run()?,
         Subject::Tls(tls) => tls.run()?,
         Subject::Bulk(bulk) => bulk.run()?,
+        Subject::Proxy(proxy) => proxy.run()?,
         Subject::Hyper(hyper) => hyper.run()?,
         Subject::Instructions(instructions) => instructions.run()?,
         Subject::Event(event) => event.run()?,

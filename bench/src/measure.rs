@@ -100,6 +100,7 @@ fn judge(bar: Bar, rounds: &Rounds<Entrant, Measured>) -> Option<Verdict> {
         Divisor::BestFramework => (Some(cheapest(Entrant::is_framework, rounds)?), " (best framework)"),
         Divisor::BestLoop => (Some(cheapest(Entrant::is_loop, rounds)?), " (best loop)"),
         Divisor::BestWebServer => (Some(cheapest(Entrant::is_web_server, rounds)?), " (best web server)"),
+        Divisor::BestProxy => (Some(cheapest(Entrant::is_proxy, rounds)?), " (best proxy)"),
     };
     let of = |measured: &Measured| figure(bar.figure, measured);
     let (values, whose) = match divisor {

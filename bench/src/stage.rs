@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::behind::Behind;
 use super::cells::Cell;
 use super::counts::{self, Counts};
 use super::cpus::{Sides, list};
@@ -58,6 +59,8 @@ pub struct Stage {
     pub other: Option<Driver>,
     /// The files that web servers serve.
     pub web: Option<Folder>,
+    /// What proxies pass on to: who is started is one then.
+    pub behind: Option<Behind>,
     /// The CPUs of servers that are started, and of what loads them.
     sides: Sides,
     last_port: Option<u16>,
@@ -98,7 +101,7 @@ fn scheme(asks: Asks, transport: Carrier) -> &'static str {
 impl Stage {
     /// A stage on which only peers appear, until [`Stage::find_other_driver`] is called.
     pub fn new(corelane: PathBuf, peers: PathBuf, ours: Ours) -> Self {
-        Self { corelane, peers, ours, other: None, web: None, sides: Sides::of_one(), last_port: None }
+        Self { corelane, peers, ours, other: None, web: None, behind: None, sides: Sides::of_one(), last_port: None }
     }
 
     /// From now on servers are started on these CPUs, with a lane or a thread on each.
@@ -128,9 +131,17 @@ impl Stage {
         lineup
     }
 
+    /// An address where nothing listens.
+    ///
+    /// # Errors
+    /// When there is none left.
+    pub fn free_address(&mut self) -> Result<SocketAddr> {
+        server::free_address(&mut self.last_port)
+    }
+
     /// Starts one server and waits until it listens.
     pub fn start(&mut self, entrant: Entrant, asks: Asks, transport: Carrier) -> Result<Running> {
-        let address = server::free_address(&mut self.last_port)?;
+        let address = self.free_address()?;
         let started = self.started(entrant, asks, transport, address);
         let (server, _surroundings) = started.with_context(|| remedy(entrant))?;
         let serves = entrant.is_corelane() && entrant != Entrant::Hyper;
@@ -162,6 +173,9 @@ impl Stage {
         address: SocketAddr,
     ) -> Result<(Server, Option<ganesha::Surroundings>)> {
         let server = match entrant {
+            Entrant::Peer(peer) if let Some(behind) = &self.behind => {
+                behind.start_peer(peer, asks, address, &self.sides.server)?
+            }
             Entrant::Peer(Peer::Ganesha) => {
                 let (server, surroundings) = ganesha::start(address)?;
                 return Ok((server, Some(surroundings)));
@@ -235,7 +249,8 @@ impl Stage {
 
     fn corelane(&self, entrant: Entrant, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Command> {
         let options = if entrant == Entrant::Async { "?async".to_owned() } else { self.place_options(asks, transport) };
-        let place = format!("{}={}://{address}{options}", asks.service(), scheme(asks, transport));
+        let own = || format!("{}={}://{address}{options}", asks.service(), scheme(asks, transport));
+        let place = self.behind.as_ref().map_or_else(own, |behind| behind.place(asks, address));
         let mut command = server::on_cpus(&self.sides.server, self.program(entrant))?;
         let [lanes, cpus] = [self.sides.server.len().to_string(), list(&self.sides.server)];
         command.args(["serve", &place, "--lanes", &lanes, "--cpus", &cpus, "--driver", &self.driver(entrant)]);

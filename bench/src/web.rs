@@ -61,6 +61,11 @@ impl Folder {
         self.0.join("key.pem")
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// What is served.
     pub fn files(&self) -> PathBuf {
         self.0.join("files")

@@ -1,0 +1,56 @@
+//! The cells of proxies and their bars.
+
+use crate::bars::{Bar, Divisor, Limit, cpu};
+use crate::behind::Way;
+use crate::cells::{Cell, Idle};
+use crate::entrants::{Entrant, Peer};
+use crate::load::{Asks, Carrier, Load, Page};
+
+/// The lengths of all files behind.
+pub const FILES: [usize; 4] = [SMALLEST, SMALL, LARGE, HUGE];
+
+const SMALLEST: usize = 64;
+const SMALL: usize = 4 << 10;
+const LARGE: usize = 100 << 10;
+/// So much that its bytes alone weigh. An echo passes them twice: 512 of these are a GiB.
+const HUGE: usize = 1 << 20;
+
+/// All cells but the idle one, and how what is asked is passed on.
+pub const CELLS: &[(Way, Cell)] = &[
+    (Way::Bytes, Cell { bars: &[best(0.75)], ..cell("bytes-64-d1", echo(SMALLEST, 64, 1)) }),
+    (Way::Bytes, Cell { bars: &[best(0.85)], ..cell("bytes-64-d16", echo(SMALLEST, 64, 16)) }),
+    (Way::Bytes, cell("bytes-4096-d1", echo(SMALL, 64, 1))),
+    (Way::Bytes, Cell { bars: &[best(1.0)], ..cell("bytes-1048576", echo(HUGE, 8, 1)) }),
+    (Way::Bytes, Cell { bars: &[best(0.8)], ..cell("bytes-new", get(Page::FileAnew, SMALLEST)) }),
+    (Way::Http, Cell { bars: &[best(0.75)], ..cell("http-4096-d1", get(Page::File, SMALL)) }),
+    (Way::Http, cell("http-102400", get(Page::File, LARGE))),
+    (Way::Http, cell("http-1048576", get(Page::File, HUGE))),
+];
+
+/// Pairs that have passed bytes and then rest. With one lane, so many fit into the descriptors that a process is commonly allowed.
+pub const IDLE: Idle =
+    Idle { name: "idle-pairs", connections: 9_000, rss_bytes: Limit::AtMost(1024.0), cpu_ms_per_s: Limit::Under(1.0) };
+
+/// What `--only` may name.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CELLS.iter().map(|(_, cell)| cell.name).chain([IDLE.name])
+}
+
+const ALL: &[Entrant] = &[Entrant::Corelane, Entrant::Peer(Peer::Haproxy), Entrant::Peer(Peer::Nginx)];
+
+/// Against the best of the proxies.
+const fn best(at_most: f64) -> Bar {
+    cpu(Divisor::BestProxy, at_most)
+}
+
+const fn cell(name: &'static str, load: Load) -> Cell {
+    Cell { name, load, entrants: ALL, bars: &[], stand_in: Entrant::Corelane, idle_cpu: false }
+}
+
+const fn echo(bytes: usize, connections: usize, depth: usize) -> Load {
+    Load { asks: Asks::Echo, transport: Carrier::Tcp, bytes, connections, depth, spin: false }
+}
+
+const fn get(page: Page, bytes: usize) -> Load {
+    Load { asks: Asks::Get(page), ..echo(bytes, 64, 1) }
+}
