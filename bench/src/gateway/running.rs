@@ -362,7 +362,13 @@ mod tests {
             let running = Running::start(Asked { gateway, is_tagged: false, beside: None }, Path::new("")).expect("it forwards");
             assert_eq!(running.sink.wrong(), 0, "{gateway}");
             if gateway != Gateway::Redirect {
-                assert_eq!(counted(&running), 2 * running.sink.right(), "{gateway}");
+                let (counted, right) = (counted(&running), running.sink.right());
+                // On a busy machine the users' ring may have had no room for some.
+                let without_room = running.fate().expect("the kernel tells it").at_users;
+                assert!(
+                    (2 * right..=2 * (right + without_room)).contains(&counted),
+                    "{gateway}: {counted}, {right}, {without_room}"
+                );
             }
         }
     }
