@@ -79,6 +79,12 @@ impl Pipes {
         self.pool.idle.borrow_mut().clear();
     }
 
+    /// The system lets nobody splice, and will not later.
+    pub(crate) fn give_up(&mut self) {
+        self.close_idle();
+        self.rests = u32::MAX;
+    }
+
     fn make(&mut self) -> Option<Ends> {
         if self.rests > 0 {
             self.rests -= 1;

@@ -160,7 +160,13 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
                 return self.await_bytes(key, completions);
             }
             // The end; and urgent data, behind which splice(2) brings nothing until recv(2) has passed it.
-            Ok(_) | Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM | Errno::NOMEM) => {
+            Ok(_) | Err(Errno::AGAIN | Errno::INVAL | Errno::NOMEM) => {
+                return self.receive(key, budget, completions);
+            }
+            // A filter of calls (seccomp(2)).
+            Err(Errno::NOSYS | Errno::PERM) => {
+                drop(pipe);
+                self.pipes.give_up();
                 return self.receive(key, budget, completions);
             }
             Err(error) => Outcome::Failed(fault_of(error)),
