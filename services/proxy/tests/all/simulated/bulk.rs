@@ -10,7 +10,12 @@ use corelane::testing::{
 use corelane_upstreams::Settings;
 use std::time::Duration;
 
-const BULK: usize = 400_000;
+const BULK: usize = 1_000_000;
+
+/// What comes faster than it is read piles up before the proxy: then receives are large.
+fn piling() -> corelane::service::Limits {
+    patient().output_high(128 << 10)
+}
 
 /// Keeps the upstream's end of the one connection.
 struct Accepting(Option<Peer>);
@@ -55,9 +60,9 @@ fn piped(rig: &Rig) -> u64 {
 
 #[test]
 fn a_pair_changes_its_way_there_and_back() {
-    for_seeds(40, |seed| {
+    for_seeds(15, |seed| {
         let world = World::new(seed, Faults::none());
-        let (mut rig, client, server) = joined(&world, patient());
+        let (mut rig, client, server) = joined(&world, piling());
         let bytes = stream(seed, 0, BULK);
         for (from, to) in [(&client, &server), (&server, &client)] {
             let mut before = piped(&rig);
@@ -70,7 +75,7 @@ fn a_pair_changes_its_way_there_and_back() {
                 before = piped(&rig);
                 carry(&mut rig, from, to, &bytes, MS);
                 let bulk = piped(&rig) - before;
-                assert!(bulk > BULK as u64 / 4 && bulk < BULK as u64, "{bulk} bytes of bulk were piped");
+                assert!(bulk > BULK as u64 / 8 && bulk < BULK as u64, "{bulk} bytes of bulk were piped");
                 before = piped(&rig);
             }
         }
@@ -94,7 +99,7 @@ fn a_reader_that_stops_holds_two_pipes_at_the_most_and_gets_all_later() {
     for_seeds(20, |seed| {
         let world = World::new(seed, Faults::none());
         let (mut rig, client, server) = joined(&world, patient());
-        let bytes = stream(seed, 0, 3_000_000);
+        let bytes = stream(seed, 0, 4_000_000);
         carry(&mut rig, &client, &server, &bytes[..BULK], MS);
         let mut sent = BULK;
         for _ in 0..50 {
@@ -169,7 +174,7 @@ fn bulk_keeps_a_pair_from_being_idle() {
 fn where_there_is_no_pipe_bulk_passes_through_memory() {
     for_seeds(10, |seed| {
         let world = World::new(seed, Faults::none().with(FaultKind::RefusedPipe, 1_000));
-        let (mut rig, client, server) = joined(&world, patient());
+        let (mut rig, client, server) = joined(&world, piling());
         carry(&mut rig, &client, &server, &stream(seed, 0, BULK), MS);
         assert!(piped(&rig) == 0 && rig.lane_count(L::PipesMaxHits) > 0);
         client.close();
