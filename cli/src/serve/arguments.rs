@@ -125,6 +125,11 @@ pub struct Arguments {
     /// Directories that each lane watches at once, 0 to 1048576; the files of others are looked at again each second [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1 << 20))]
     pub(super) watches_max: Option<u32>,
+    /// Pipes that each lane has bytes of proxies in at once, 0 to 65536; further bulk passes through the lane's memory [default: 64]
+    ///
+    /// Each takes two descriptors and up to 256 KiB of the system's memory. All processes of a user share what /proc/sys/fs/pipe-user-pages-soft allows.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1 << 16))]
+    pub(super) pipes_max: Option<u32>,
     /// Sends of at least this size leave without a copy where the kernel can, such as 64KiB, from 1 B [default: none do]
     ///
     /// Where the kernel copies them anyway, on loopback and between virtual interfaces, they are copied from then on, and tried again much later.
@@ -266,6 +271,7 @@ mod tests {
             ("offload-threads", driver.offload_threads),
             ("offload-max", driver.offload_max),
             ("watches-max", driver.watches_max),
+            ("pipes-max", driver.pipes_max),
             ("tasks-max", lane.tasks_max),
             ("channel-messages", lane.channel_messages),
         ];

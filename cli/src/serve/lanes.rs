@@ -69,6 +69,7 @@ fn driver_settings(arguments: &Arguments) -> DriverSettings {
         .offload_threads(arguments.offload_threads.map_or(default.offload_threads, usize::from))
         .offload_max(arguments.offload_max.map_or(default.offload_max, |calls| calls as usize))
         .watches_max(arguments.watches_max.map_or(default.watches_max, |directories| directories as usize))
+        .pipes_max(arguments.pipes_max.map_or(default.pipes_max, |pipes| pipes as usize))
         .zero_copy_bytes(arguments.zero_copy.map_or(default.zero_copy_bytes, |bytes| bytes as usize))
 }
 

@@ -4,10 +4,12 @@ use crate::common::*;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Output};
+use std::thread::spawn;
 
-on_each_driver!(requests_go_through_and_upstreams_are_taken_out_and_in);
+on_each_driver!(requests_go_through_and_upstreams_are_taken_out_and_in, bulk_passes_byte_by_byte_and_what_is_broken_off_is_so,);
 
 /// `corelane proxy` of this server.
 fn proxy(server: &Server, arguments: &[&str]) -> Output {
@@ -72,6 +74,81 @@ fn requests_go_through_and_upstreams_are_taken_out_and_in(driver: Driver) {
     drop(servers);
     let logged = fs::read_to_string(&log).unwrap();
     assert_eq!(logged.lines().filter(|line| line.starts_with("127.0.0.77 ")).count(), 20, "{logged}");
+}
+
+/// Bytes of bulk, each way.
+const BULK: usize = 100_000_000;
+
+/// The byte at a place of a stream.
+fn byte_at(place: usize, way: u8) -> u8 {
+    (place % 251) as u8 ^ (place >> 16) as u8 ^ way
+}
+
+/// Says the stream of this way, so many bytes, and finishes; or until nobody takes more. Returns whether all was taken.
+fn say(mut stream: TcpStream, way: u8, bytes: usize) -> bool {
+    let mut piece = vec![0; 1 << 16];
+    for start in (0..bytes).step_by(piece.len()) {
+        let length = piece.len().min(bytes - start);
+        piece[..length].iter_mut().enumerate().for_each(|(place, byte)| *byte = byte_at(start + place, way));
+        if stream.write_all(&piece[..length]).is_err() {
+            return false;
+        }
+    }
+    stream.shutdown(Shutdown::Write).is_ok()
+}
+
+/// Hears a stream of this way, up to so many bytes or its end, and looks at each byte; returns how many came.
+fn hear(stream: &mut TcpStream, way: u8, most: usize) -> usize {
+    let (mut bytes, mut piece) = (0, vec![0; 1 << 16]);
+    while bytes < most {
+        let read = stream.read(&mut piece).unwrap();
+        let is_as_said = |(place, byte): (usize, &u8)| *byte == byte_at(bytes + place, way);
+        assert!(piece[..read].iter().enumerate().all(is_as_said), "other bytes came behind {bytes}");
+        bytes += read;
+        if read == 0 {
+            break;
+        }
+    }
+    bytes
+}
+
+fn bulk_passes_byte_by_byte_and_what_is_broken_off_is_so(driver: Driver) {
+    let test = "proxy::bulk_passes_byte_by_byte_and_what_is_broken_off_is_so";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = format!("proxy=tcp://127.0.0.1:0?to={}", listener.local_addr().unwrap());
+    let Some(mut server) = driver.start(test, &["--lanes", "1", &place]) else { return };
+    // Both ways at once, and each half ends by itself.
+    let mut client = server.connect();
+    let (mut upstream, _) = listener.accept().unwrap();
+    let (up, down) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+    let saying = [spawn(move || say(up, 1, BULK)), spawn(move || say(down, 2, BULK))];
+    let hearing = spawn(move || hear(&mut upstream, 1, usize::MAX));
+    assert_eq!(hear(&mut client, 2, usize::MAX), BULK);
+    assert_eq!(hearing.join().unwrap(), BULK);
+    assert!(saying.into_iter().all(|saying| saying.join().unwrap()));
+    let (all, piped) = (2 * BULK as u64, server.lane_count("bytes_piped"));
+    assert_eq!((server.count("bytes_in"), server.count("bytes_out")), (all, all));
+    assert!(piped > all / 2 && piped < all, "{piped} of {all} bytes were piped");
+    // A client breaks off amid bulk, and so does an upstream.
+    for is_client in [true, false] {
+        let client = server.connect();
+        let (upstream, _) = listener.accept().unwrap();
+        let (mut hearer, sayer) = if is_client { (client, upstream) } else { (upstream, client) };
+        let told = sayer.try_clone().unwrap();
+        let saying = spawn(move || say(told, 3, usize::MAX));
+        assert!(hear(&mut hearer, 3, BULK / 10) >= BULK / 10);
+        // It closes with bytes that it has not read: that is a reset.
+        drop(hearer);
+        assert!(!saying.join().unwrap(), "nobody takes the rest");
+        let error = (&sayer).read(&mut [0; 1]).err().map(|error| error.kind());
+        assert!(matches!(error, None | Some(ErrorKind::ConnectionReset)), "{error:?}");
+    }
+    until("both pairs have ended, and no pipe is held", || {
+        server.count("connections_open") == 0 && server.lane_count("pipes_held") == 0
+    });
+    assert_eq!(server.count("endings_end_of_stream"), 2);
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
 }
 
 #[test]

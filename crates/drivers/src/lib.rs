@@ -18,6 +18,7 @@ mod notices;
 mod offload;
 mod open_file;
 mod opening;
+mod pipes;
 mod probes;
 mod probing;
 mod readiness;

@@ -1,9 +1,10 @@
-//! Moving bytes of streams: recv(2) into a lease, sendmsg(2) and sendfile(2) from a chain.
+//! Moving bytes of streams: recv(2) into a lease, sendmsg(2), sendfile(2) and splice(2) from a chain.
 
 use crate::notices::Notices;
+use crate::pipes::Pipe;
 use corelane_os::errno::fault_of;
 use corelane_os::uncopied::UNCOPIED;
-use corelane_seam::{Chain, Fault, File, FilePart, Lease, Sealed, Segment};
+use corelane_seam::{Chain, Fault, File, FilePart, Lease, Piped, Sealed, Segment};
 use rustix::fs::sendfile;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
@@ -78,6 +79,7 @@ fn send_front<'f>(
 ) -> (usize, Result<usize, Errno>) {
     let (asked, answer) = match chain.front() {
         Some(Segment::File(part)) => send_file(socket, part, file(&part.file)),
+        Some(Segment::Piped(piped)) => send_piped(socket, piped, piped.len() < chain.len()),
         Some(Segment::Sealed(sealed)) if is_shared(sealed) => {
             let (asked, answer) = send_sealed(socket, sealed);
             sent.from_sealed += u64::from(answer.is_ok());
@@ -189,6 +191,12 @@ fn send_sealed(socket: BorrowedFd, sealed: &Sealed) -> (usize, Result<usize, Err
         Err(Errno::INVAL) => (sealed.len(), retry_on_intr(|| net::send(socket, sealed, SendFlags::NOSIGNAL))),
         answer => (sealed.len(), answer),
     }
+}
+
+/// Sends bytes that lie in a pipe. Says that it has asked for what went: that fewer went does not show that the socket is full, so it is tried until that is told.
+fn send_piped(socket: BorrowedFd, piped: &Piped, more: bool) -> (usize, Result<usize, Errno>) {
+    let answer = piped.pipe::<Pipe>().ok_or(Errno::BADF).and_then(|pipe| pipe.send(socket, piped, more));
+    (answer.unwrap_or(piped.len()), answer)
 }
 
 /// Sends a part of a file; returns how many bytes were asked for, too.

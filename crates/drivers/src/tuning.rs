@@ -11,6 +11,9 @@ const CALLS_MOST: usize = 1 << 20;
 /// Directories that may be watched at once: no system allows a user more unless it is told to (`fs.inotify.max_user_watches`).
 const WATCHES_MOST: usize = 1 << 20;
 
+/// Pipes that may hold bytes at once: each takes two descriptors, of which a process has fewer by far.
+const PIPES_MOST: usize = 1 << 16;
+
 /// Refuses settings that would leave a driver without memory to receive into, without progress, or without bounds.
 ///
 /// # Errors
@@ -25,6 +28,7 @@ pub fn check(tuning: &Tuning) -> Result<(), Error> {
         // One is kept for files, so that calls which last long never stop them.
         ("offload_threads", tuning.offload_threads, 2, THREADS_MOST),
         ("watches_max", tuning.watches_max, 0, WATCHES_MOST),
+        ("pipes_max", tuning.pipes_max, 0, PIPES_MOST),
         ("zero_copy_bytes", tuning.zero_copy_bytes, 1, usize::MAX),
     ];
     match fields.into_iter().find(|&(_, got, least, most)| got < least || got > most) {
@@ -51,6 +55,7 @@ mod tests {
             (default().offload_threads(1), "offload_threads must be 2 to 256, not 1"),
             (default().offload_threads(257), "offload_threads must be 2 to 256, not 257"),
             (default().zero_copy_bytes(0), "zero_copy_bytes must be 1 to"),
+            (default().pipes_max((1 << 16) + 1), "pipes_max must be 0 to 65536, not 65537"),
             (default().watches_max((1 << 20) + 1), "watches_max must be 0 to 1048576, not 1048577"),
         ];
         for (tuning, words) in wrong {

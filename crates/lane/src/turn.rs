@@ -8,8 +8,8 @@ use crate::seats::{Seat, Seats};
 use crate::settings::{Budget, LaneSettings};
 use crate::work::{Said, Seated, Work, Works};
 use corelane_seam::{
-    Code, Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Level, Op, Outcome, Payer, Record, SendCounters,
-    StreamOutcome, Wait, nanoseconds,
+    Code, Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Level, Op, Outcome, Payer, PipeCounters, Record,
+    SendCounters, StreamOutcome, Wait, nanoseconds,
 };
 use corelane_watch::{LaneCounter, LaneHistogram, LaneState};
 use std::panic::resume_unwind;
@@ -509,6 +509,11 @@ impl<D: Driver> Lane<D> {
         row.set(LaneCounter::EventsStale, counters.events_stale);
         if counters.sends != SendCounters::default() {
             self.note_sends(&counters.sends);
+        }
+        if counters.pipes != PipeCounters::default() {
+            row.set(LaneCounter::BytesPiped, counters.pipes.bytes);
+            row.set(LaneCounter::PipesHeld, counters.pipes.held);
+            row.set(LaneCounter::PipesMaxHits, counters.pipes.refused);
         }
     }
 

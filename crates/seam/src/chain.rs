@@ -3,6 +3,7 @@
 use crate::handle::File;
 use crate::lease::Shared;
 use crate::parcel::Guest;
+use crate::piped::Piped;
 use crate::sealed::Sealed;
 use std::collections::VecDeque;
 
@@ -30,6 +31,8 @@ pub enum Segment {
     Sealed(Sealed),
     /// Bytes of a file.
     File(FilePart),
+    /// Bytes in a pipe of the system's.
+    Piped(Piped),
 }
 
 impl Segment {
@@ -41,6 +44,7 @@ impl Segment {
             Self::Static(bytes) => bytes.len(),
             Self::Sealed(sealed) => sealed.len(),
             Self::File(part) => part.length as usize,
+            Self::Piped(piped) => piped.len(),
         }
     }
 
@@ -49,14 +53,14 @@ impl Segment {
         self.len() == 0
     }
 
-    /// The bytes, unless they lie in a file.
+    /// The bytes, unless they lie in a file or in a pipe.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Shared(shared) => Some(shared),
             Self::Guest(guest) => Some(guest),
             Self::Static(bytes) => Some(bytes),
             Self::Sealed(sealed) => Some(sealed),
-            Self::File(_) => None,
+            Self::File(_) | Self::Piped(_) => None,
         }
     }
 
@@ -65,16 +69,17 @@ impl Segment {
     pub fn charged(&self) -> usize {
         match self {
             Self::Shared(shared) => shared.charged(),
-            Self::Guest(_) | Self::Static(_) | Self::Sealed(_) | Self::File(_) => 0,
+            Self::Guest(_) | Self::Static(_) | Self::Sealed(_) | Self::File(_) | Self::Piped(_) => 0,
         }
     }
 
-    /// Bytes of memory that this piece keeps in use, of any lane: of another's, which is charged for its blocks, those that are seen here. Bounds of
-    /// outputs count these.
+    /// Bytes of memory that this piece keeps in use, of any lane: of another's, which is charged for its blocks, those that are seen here; and those of the system's in a pipe.
+    /// Bounds of outputs count these.
     #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn held(&self) -> usize {
         match self {
             Self::Guest(guest) => guest.len(),
+            Self::Piped(piped) => piped.len(),
             Self::Shared(_) | Self::Static(_) | Self::Sealed(_) | Self::File(_) => self.charged(),
         }
     }
@@ -94,6 +99,7 @@ impl Segment {
                 part.offset += bytes as u64;
                 part.length -= bytes as u64;
             }
+            Self::Piped(piped) => piped.skip(bytes),
         }
     }
 
@@ -110,6 +116,7 @@ impl Segment {
             Self::Static(slice) => *slice = &slice[..bytes],
             Self::Sealed(sealed) => sealed.truncate(bytes),
             Self::File(part) => part.length = bytes as u64,
+            Self::Piped(piped) => piped.truncate(bytes),
         }
         front
     }
@@ -130,6 +137,12 @@ impl From<Guest> for Segment {
 impl From<&'static [u8]> for Segment {
     fn from(bytes: &'static [u8]) -> Self {
         Self::Static(bytes)
+    }
+}
+
+impl From<Piped> for Segment {
+    fn from(piped: Piped) -> Self {
+        Self::Piped(piped)
     }
 }
 
@@ -265,7 +278,7 @@ impl Chain {
                 Segment::Shared(shared) => renewed += shared.withhold(),
                 // Another lane's: it never comes home.
                 Segment::Guest(guest) => std::mem::forget(guest),
-                Segment::Static(_) | Segment::Sealed(_) | Segment::File(_) => {}
+                Segment::Static(_) | Segment::Sealed(_) | Segment::File(_) | Segment::Piped(_) => {}
             }
         }
         (bytes, renewed)

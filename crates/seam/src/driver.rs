@@ -51,6 +51,19 @@ pub struct DriverCounters {
     pub events_stale: u64,
     /// How sends left.
     pub sends: SendCounters,
+    /// What passed through pipes.
+    pub pipes: PipeCounters,
+}
+
+/// What passed from connections to others through pipes of the system's, since a driver's creation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PipeCounters {
+    /// Bytes that receives have brought into pipes.
+    pub bytes: u64,
+    /// Receives that found no pipe: as many held bytes as may be, or the system gave none. Their bytes came into the lane's memory.
+    pub refused: u64,
+    /// Pipes that hold bytes now.
+    pub held: u64,
 }
 
 /// How large sends left a driver, and what became of their memory, since its creation.

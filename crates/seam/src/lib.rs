@@ -45,6 +45,7 @@ pub mod ordered;
 pub mod parcel;
 mod passing;
 mod payer;
+mod piped;
 mod port;
 mod ports;
 mod random;
@@ -70,8 +71,8 @@ pub use datagram::{
 };
 pub use detached::Detached;
 pub use driver::{
-    Clock, DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, RELEASE_LIMIT,
-    SendCounters, Wait,
+    Clock, DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, PipeCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE,
+    RELEASE_LIMIT, SendCounters, Wait,
 };
 pub use error::{Error, Fault, Reason};
 pub use fetch::fetch;
@@ -92,6 +93,7 @@ pub use operation::{
     StreamOutcome, WARM_BYTES_MAX,
 };
 pub use payer::Payer;
+pub use piped::Piped;
 pub use port::{Lost, Port, PortFacts, PortId, PortKind, PortState, Taken, Worked};
 pub use ports::{Attention, PortEnd, PortTable};
 pub use random::{Random, mix};

@@ -26,6 +26,8 @@ pub struct Tuning {
     /// See the function of this name.
     pub watches_max: usize,
     /// See the function of this name.
+    pub pipes_max: usize,
+    /// See the function of this name.
     pub zero_copy_bytes: usize,
     /// See the function of this name.
     pub zero_copy_always: bool,
@@ -41,6 +43,7 @@ impl Default for Tuning {
             offload_max: 64,
             offload_threads: 4,
             watches_max: 1024,
+            pipes_max: 64,
             zero_copy_bytes: usize::MAX,
             zero_copy_always: false,
         }
@@ -104,6 +107,14 @@ impl Tuning {
     #[must_use]
     pub fn watches_max(mut self, directories: usize) -> Self {
         self.watches_max = directories;
+        self
+    }
+
+    /// Pipes that one lane has bytes in at once, 0 to 65,536: bulk that a proxy passes on unseen goes through them, and through the lane's memory where there is none left. Each takes two
+    /// descriptors, and holds up to 256 KiB of the system's memory. All processes of a user share what `/proc/sys/fs/pipe-user-pages-soft` allows, unless they have CAP_SYS_RESOURCE. By default 64.
+    #[must_use]
+    pub fn pipes_max(mut self, pipes: usize) -> Self {
+        self.pipes_max = pipes;
         self
     }
 

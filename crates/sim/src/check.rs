@@ -124,6 +124,18 @@ pub enum Violation {
         /// How many.
         open: usize,
     },
+    /// The lane still has bytes in pipes.
+    PipesLeft {
+        /// The lane.
+        lane: usize,
+        /// How many pipes hold some.
+        held: usize,
+    },
+    /// The lane sent bytes of a pipe that had left before.
+    PipedTwice {
+        /// The lane.
+        lane: usize,
+    },
     /// A port declared a frame's memory released while the interface read it.
     FrameReleasedEarly {
         /// The interface.
@@ -232,6 +244,8 @@ impl fmt::Display for Violation {
             Self::MemoryLeaked { lane, bytes } => write!(f, "lane {lane}: {bytes} bytes are still in leases, expected 0"),
             Self::FarFileSent { lane } => write!(f, "lane {lane} sent a part of a far file: read it first"),
             Self::PortsLeft { lane, open } => write!(f, "lane {lane} left {open} ports open"),
+            Self::PipesLeft { lane, held } => write!(f, "lane {lane}: {held} pipes still hold bytes, expected 0"),
+            Self::PipedTwice { lane } => write!(f, "lane {lane} sent bytes of a pipe again that had left"),
             Self::FrameReleasedEarly { interface } => {
                 write!(f, "interface {interface}: a frame's memory was declared released while it was read")
             }

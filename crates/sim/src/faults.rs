@@ -116,6 +116,8 @@ faults! {
     shared_pages: SharedPages,
     /// What the system still reads of a socket that is closed is never released. Drawn at the close.
     never_release: NeverRelease,
+    /// There is no pipe for a receive: it brings its bytes into memory.
+    refused_pipe: RefusedPipe,
 }
 
 impl Faults {
@@ -137,8 +139,14 @@ impl Faults {
 }
 
 /// How often each fault happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultCounts([u64; FaultKind::ALL.len()]);
+
+impl Default for FaultCounts {
+    fn default() -> Self {
+        Self([0; FaultKind::ALL.len()])
+    }
+}
 
 impl FaultCounts {
     /// The count of one kind.

@@ -10,6 +10,7 @@ pub(crate) enum Kind {
     Accept,
     Connect,
     Receive,
+    ReceivePiped,
     ReceiveInto,
     Send,
     SendFile,
@@ -53,6 +54,7 @@ impl Kind {
         Some(match op {
             StreamOp::Accept { listener } => (Self::Accept, Some(*listener)),
             StreamOp::Receive { socket } => (Self::Receive, Some(*socket)),
+            StreamOp::ReceivePiped { socket, .. } => (Self::ReceivePiped, Some(*socket)),
             StreamOp::ReceiveInto { socket, .. } => (Self::ReceiveInto, Some(*socket)),
             StreamOp::Send { socket, .. } => (Self::Send, Some(*socket)),
             StreamOp::SendFile { socket, .. } => (Self::SendFile, Some(*socket)),
@@ -97,6 +99,7 @@ impl Kind {
             Self::Accept => "accept",
             Self::Connect => "connect",
             Self::Receive => "receive",
+            Self::ReceivePiped => "receive-piped",
             Self::ReceiveInto => "receive-into",
             Self::Send => "send",
             Self::SendFile => "send-file",
@@ -125,7 +128,7 @@ impl Kind {
     pub(crate) const fn direction(self) -> Option<u8> {
         match self {
             Self::Accept => Some(0),
-            Self::Receive | Self::ReceiveInto | Self::ReceiveDatagrams | Self::ReceiveFrames => Some(1),
+            Self::Receive | Self::ReceivePiped | Self::ReceiveInto | Self::ReceiveDatagrams | Self::ReceiveFrames => Some(1),
             Self::Send | Self::SendFile | Self::SendDatagrams | Self::SendFrames => Some(2),
             Self::Close => Some(3),
             _ => None,
@@ -160,7 +163,8 @@ impl Kind {
         match outcome {
             StreamOutcome::Accepted { .. } => self == Self::Accept,
             StreamOutcome::Connected { .. } => self == Self::Connect,
-            StreamOutcome::Received(_) | StreamOutcome::EndOfStream => self == Self::Receive,
+            StreamOutcome::Received(_) | StreamOutcome::EndOfStream => matches!(self, Self::Receive | Self::ReceivePiped),
+            StreamOutcome::ReceivedPiped(_) => self == Self::ReceivePiped,
             StreamOutcome::Filled { .. } => self == Self::ReceiveInto,
             StreamOutcome::Sent { .. } => self == Self::Send,
             StreamOutcome::FileSent { .. } => self == Self::SendFile,
@@ -192,6 +196,7 @@ pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Stream(StreamOutcome::Accepted { .. }) => "accepted",
         Outcome::Stream(StreamOutcome::Connected { .. }) => "connected",
         Outcome::Stream(StreamOutcome::Received(_)) => "received",
+        Outcome::Stream(StreamOutcome::ReceivedPiped(_)) => "received in a pipe",
         Outcome::Stream(StreamOutcome::EndOfStream) => "end of stream",
         Outcome::Stream(StreamOutcome::Filled { .. }) | Outcome::File(FileOutcome::Filled { .. }) => "filled",
         Outcome::Stream(StreamOutcome::Sent { .. }) => "sent",

@@ -180,6 +180,9 @@ catalogue! {
         SendsCopiedShort "sends_copied_short" Counter "sends" "Large sends that were copied because the lane was short of memory, or too much of it was withheld.";
         SendsCopiedFull "sends_copied_full" Counter "sends" "Uncopied sends of which something was copied because there was no room for a notice (net.core.optmem_max).";
         SendsSealed "sends_sealed" Counter "sends" "Calls that gave the receiver the pages of sealed memory (sendfile).";
+        BytesPiped "bytes_piped" Counter "bytes" "Bytes that passed from one connection to another through pipes of the system's, and not through the lane's memory (splice).";
+        PipesHeld "pipes_held" Gauge "pipes" "Pipes that hold such bytes now.";
+        PipesMaxHits "pipes_max_hits" Counter "hits" "Receives of bulk that found no pipe, because as many held bytes as may, or the system gave none: their bytes came into the lane's memory.";
         MemoryUsed "memory_used" Gauge "bytes" "Lane memory that is leased now.";
         MemoryPeak "memory_peak" Gauge "bytes" "The most lane memory that was leased at one time.";
         MemoryWithheld "memory_withheld" Counter "bytes" "Memory of sends that the system still read ten seconds after their connections were closed: nobody writes to it again.";

@@ -81,7 +81,7 @@ impl Proxy {
         match cx.connect(address, session) {
             Ok(server) => {
                 // Already now, so that the end of a client that has nothing to say is kept for its upstream.
-                cx.pair(client, server);
+                cx.pair_unseen(client, server);
                 Some((server, upstream))
             }
             Err(error) => {

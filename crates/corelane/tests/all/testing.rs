@@ -90,8 +90,8 @@ fn the_mended_service_passes_under_every_fault() {
     let summary = simulate(300, Faults::all, |scene| five_clients(scene, |_| lengths::Lengths)).unwrap();
     let of_datagrams_or_files = |kind: FaultKind| kind.name().contains("datagram") || kind.name().contains("file");
     for kind in FaultKind::ALL {
-        // Nothing is closed while the system still reads what was sent.
-        let is_rare = matches!(kind, FaultKind::CancelRace | FaultKind::NeverRelease);
+        // Nothing is closed while the system still reads what was sent, and nothing is passed on unseen.
+        let is_rare = matches!(kind, FaultKind::CancelRace | FaultKind::NeverRelease | FaultKind::RefusedPipe);
         let happens_here = !of_datagrams_or_files(kind) && !is_rare;
         println!("{:>24} {}", kind.name(), summary.faults.of(kind));
         assert!(summary.faults.of(kind) > 0 || !happens_here, "{}", kind.name());

@@ -113,5 +113,17 @@ pub fn urgent_data_hides_nothing<R: Rig>() {
     assert_eq!(send(client.as_raw_fd(), b"!", MsgFlags::MSG_OOB), Ok(1));
     client.write_all(b"behind").unwrap();
     assert_eq!(bench.receive_all(Side::Server, socket, 12), b"beforebehind");
+    // Nor from who receives into pipes: the kernel brings nothing there until the urgent byte was passed.
+    client.write_all(b"before").unwrap();
+    assert_eq!(send(client.as_raw_fd(), b"!", MsgFlags::MSG_OOB), Ok(1));
+    client.write_all(b"behind").unwrap();
+    let mut bytes = 0;
+    while bytes < 12 {
+        bytes += match bench.run(Side::Server, StreamOp::ReceivePiped { socket, most: 100 }) {
+            Outcome::Stream(StreamOutcome::ReceivedPiped(piped)) => piped.len(),
+            Outcome::Stream(StreamOutcome::Received(bytes)) => bytes.len(),
+            other => panic!("{other:?}"),
+        };
+    }
     bench.finish();
 }

@@ -15,6 +15,7 @@ mod leaving;
 mod limits;
 mod linux;
 mod orders;
+mod pipes;
 mod ports;
 mod rig;
 mod sim;
@@ -99,6 +100,14 @@ macro_rules! suite {
                     a_reset_gives_back_what_nobody_reads,
                     a_driver_may_go_while_the_system_reads_its_memory,
                     where_the_system_cannot_a_large_send_is_copied;
+                pipes:
+                    bytes_pass_through_a_pipe_and_no_memory,
+                    behind_bytes_in_a_pipe_the_end_comes_as_ever,
+                    where_there_is_no_pipe_bytes_come_into_memory,
+                    a_receive_into_a_pipe_stops_as_any_other,
+                    an_error_of_either_side_is_that_sides,
+                    bytes_in_a_pipe_wait_for_a_slow_reader,
+                    a_driver_may_go_with_bytes_in_pipes;
                 datagrams:
                     a_datagram_comes_and_its_answer_goes_back,
                     a_train_of_parts_comes_as_its_datagrams,

@@ -1,6 +1,6 @@
 //! Batches of datagrams.
 
-use super::endpoint::{EndpointKind, HeldAt, Receiving, Sending};
+use super::endpoint::{EndpointKind, Receiving, Sending, U24};
 use super::source::ReadinessSource;
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SocketKind};
@@ -61,7 +61,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             return Some(Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: Some(Fault::CANCELLED) }));
         }
         let held = self.hold(Held::Batch(batch));
-        self.begin_receive(handle, key, Receiving::Datagrams(HeldAt::of(held)))
+        self.begin_receive(handle, key, Receiving::Datagrams(U24::of(held)))
     }
 
     /// Receives a batch. The endpoint is on no list.
@@ -77,7 +77,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let fault = match self.receive_batch(key, lease, &mut batch) {
             Ok(0) => {
                 let held = self.hold(Held::Batch(batch));
-                self.endpoints.at_mut(key.index).receiving = Receiving::Datagrams(HeldAt::of(held));
+                self.endpoints.at_mut(key.index).receiving = Receiving::Datagrams(U24::of(held));
                 return;
             }
             Ok(_) => {
@@ -123,17 +123,17 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         }
         let held = self.hold(Held::Departure(departure));
         let endpoint = self.endpoints.at_mut(key.index);
-        (endpoint.sending, endpoint.send_handle) = (Sending::Datagrams(HeldAt::of(held)), handle);
+        (endpoint.sending, endpoint.send_handle) = (Sending::Datagrams(U24::of(held)), handle);
         None
     }
 
     /// Goes on with a departure that found the socket full.
     pub(super) fn resume_datagrams(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
-        assert!(self.endpoints.at_mut(key.index).sending == Sending::Datagrams(HeldAt::of(held)));
+        assert!(self.endpoints.at_mut(key.index).sending == Sending::Datagrams(U24::of(held)));
         let mut departure = self.held_departure(held);
         if !self.depart(key, &mut departure) {
             let held = self.hold(Held::Departure(departure));
-            self.endpoints.at_mut(key.index).sending = Sending::Datagrams(HeldAt::of(held));
+            self.endpoints.at_mut(key.index).sending = Sending::Datagrams(U24::of(held));
             return;
         }
         let endpoint = self.endpoints.at_mut(key.index);

@@ -24,15 +24,15 @@ pub(super) enum EndpointKind {
     PortNews,
 }
 
-/// An index of the driver's table of what it holds, in three bytes, so that an endpoint stays small: an operation each way of each descriptor is the most that
-/// there is, and a process has fewer descriptors by far.
+/// A number below 2^24 in three bytes, so that an endpoint stays small. As an index of the driver's table of what it holds that is enough: an operation each way of each descriptor
+/// is the most that there is, and a process has fewer descriptors by far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HeldAt([u8; 3]);
+pub(super) struct U24([u8; 3]);
 
-impl HeldAt {
-    pub(super) fn of(index: u32) -> Self {
-        let [one, two, three, above] = index.to_le_bytes();
-        assert!(above == 0, "fewer than 2^24 operations are under way");
+impl U24 {
+    pub(super) fn of(number: u32) -> Self {
+        let [one, two, three, above] = number.to_le_bytes();
+        assert!(above == 0, "fewer than 2^24 operations are under way, and bytes asked for at once");
         Self([one, two, three])
     }
 
@@ -48,10 +48,12 @@ pub(super) enum Receiving {
     Nothing,
     Connections,
     Bytes,
+    /// Into a pipe, at most so many bytes.
+    Piped(U24),
     /// Into the lease at this index of the driver's table.
-    BytesInto(HeldAt),
+    BytesInto(U24),
     /// Into the batch at this index of the driver's table.
-    Datagrams(HeldAt),
+    Datagrams(U24),
 }
 
 /// The send under way: one that found the socket full.
@@ -59,9 +61,9 @@ pub(super) enum Receiving {
 pub(super) enum Sending {
     Nothing,
     /// The chain at this index of the driver's table.
-    Bytes(HeldAt),
+    Bytes(U24),
     /// The departure at this index of the driver's table.
-    Datagrams(HeldAt),
+    Datagrams(U24),
 }
 
 /// In which list an endpoint stands.

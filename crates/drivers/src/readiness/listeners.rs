@@ -19,7 +19,7 @@ use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
-use corelane_seam::{Address, Completion, Fault, Handle, Outcome, StreamOutcome};
+use corelane_seam::{Address, Completion, Fault, Handle, Outcome, Reason, StreamOutcome};
 use std::os::fd::{AsFd, OwnedFd};
 
 impl<S: ReadinessSource> ReadinessDriver<S> {
@@ -138,7 +138,11 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let listener = self.endpoints.at_mut(key.index);
         let handle = listener.receive_handle;
         self.counters.calls_work += 1;
-        match sockets::accept(listener.descriptor.as_fd())? {
+        let accepted = sockets::accept(listener.descriptor.as_fd());
+        if accepted.as_ref().is_err_and(|fault| fault.reason == Reason::NoDescriptor) {
+            self.pipes.close_idle();
+        }
+        match accepted? {
             Some((socket, peer)) => self.accepted(key, handle, socket, peer).map(Some),
             None => Ok(None),
         }

@@ -31,7 +31,7 @@ use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
     Address, Bell, Bind, Clock, Completion, Detached, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op,
-    Outcome, Reason, Socket, StreamOp, StreamOutcome, Wait,
+    Outcome, PipeCounters, Reason, Socket, StreamOp, StreamOutcome, Wait,
 };
 use endpoint::{EndpointKind, Listed, Receiving, Sending};
 use source::ReadinessSource;
@@ -125,6 +125,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         match self.endpoints.at_mut(key.index).receiving {
             Receiving::Connections => self.accept(key, budget.completions, completions),
             Receiving::Bytes => self.receive(key, budget, completions),
+            Receiving::Piped(most) => self.receive_piped(key, most.get() as usize, budget, completions),
             Receiving::BytesInto(held) => self.receive_into(key, held.get(), completions),
             Receiving::Datagrams(held) => self.receive_datagrams(key, held.get(), budget, completions),
             Receiving::Nothing => unreachable!("an endpoint on the ready list has a receive under way"),
@@ -426,7 +427,8 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
     }
 
     fn counters(&self) -> DriverCounters {
-        self.counters
+        let pipes = PipeCounters { held: self.pipes.held() as u64, ..self.counters.pipes };
+        DriverCounters { pipes, ..self.counters }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::means::Ways;
 use crate::needed_calls::probe_socket_calls;
 use crate::offload::{Ended, Helpers};
 use crate::open_file::OpenFile;
+use crate::pipes::Pipes;
 use crate::probes::Probes;
 use corelane_os::sockets;
 use corelane_seam::ordered::Ordered;
@@ -107,6 +108,7 @@ pub struct ReadinessDriver<S: ReadinessSource> {
     pub(super) files: Slab<Arc<OpenFile>>,
     pub(super) watches: Watches,
     pub(super) ports: Ports,
+    pub(super) pipes: Pipes,
     pub(super) helpers: Helpers,
     pub(super) calls: Slab<Call>,
     pub(super) ended: Vec<Ended>,
@@ -161,6 +163,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             files: Slab::new(),
             watches: Watches::default(),
             ports: Ports::default(),
+            pipes: Pipes::default(),
             calls: Slab::new(),
             ended: Vec::new(),
             closing: Vec::new(),
@@ -268,7 +271,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let Some(endpoint) = self.endpoints.get_mut(key) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
         let fits = match receiving {
             Receiving::Connections => endpoint.kind == EndpointKind::Listener,
-            Receiving::Bytes | Receiving::BytesInto(_) => endpoint.kind == EndpointKind::Stream,
+            Receiving::Bytes | Receiving::Piped(_) | Receiving::BytesInto(_) => endpoint.kind == EndpointKind::Stream,
             Receiving::Datagrams(_) => matches!(endpoint.kind, EndpointKind::Datagrams(_)),
             Receiving::Nothing => false,
         };
@@ -318,7 +321,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     fn given_up(&mut self, receiving: Receiving, fault: Fault) -> Option<Outcome> {
         Some(match receiving {
             Receiving::Nothing => return None,
-            Receiving::Connections | Receiving::Bytes => Outcome::Failed(fault),
+            Receiving::Connections | Receiving::Bytes | Receiving::Piped(_) => Outcome::Failed(fault),
             Receiving::BytesInto(held) => {
                 Outcome::Stream(StreamOutcome::Filled { lease: self.held_lease(held.get()).0, fault: Some(fault) })
             }

@@ -1,18 +1,24 @@
 //! Connections: opening, receiving and sending.
 
-use super::endpoint::{EndpointKind, HeldAt, Receiving, Sending};
+use super::endpoint::{EndpointKind, Receiving, Sending, U24};
 use super::source::{Copies, ReadinessSource};
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::means::Means;
 use crate::stream::{self, Received};
+use corelane_os::errno::fault_of;
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
 use corelane_seam::{
-    Address, Chain, Completion, Fault, File, Handle, Lease, Op, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Socket,
-    StreamOp, StreamOptions, StreamOutcome,
+    Address, Chain, Completion, Fault, File, Handle, Lease, Op, Outcome, Piped, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Segment,
+    Socket, StreamOp, StreamOptions, StreamOutcome,
 };
+use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::rc::Rc;
+
+/// Bytes that came in a pipe count for a quarter in what a turn receives: they pass no cache.
+const PIPED_PER_CYCLE: usize = 4;
 
 impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Starts what was asked of a listener or a connection; returns how it went if that is known already.
@@ -26,6 +32,10 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         match op {
             StreamOp::Send { socket, chain } => self.send(handle, socket.into(), chain, completions),
             StreamOp::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
+            StreamOp::ReceivePiped { socket, most } => {
+                let most = U24::of(most.min(Piped::BYTES_MAX) as u32);
+                self.begin_receive(handle, socket.into(), Receiving::Piped(most))
+            }
             StreamOp::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
             StreamOp::Accept { listener } => self.begin_accept(handle, listener.into()),
             StreamOp::StopAccept { listener } => {
@@ -127,12 +137,49 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         self.end_receive(key, outcome, completions);
     }
 
+    /// Receives into a pipe, or as [`Self::receive`] does: where there is no pipe, at the end of the stream, and where splice(2) does not bring what there is. The endpoint is on no list.
+    pub(super) fn receive_piped(&mut self, key: Key, most: usize, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        let Some(pipe) = self.pipes.take(self.tuning.pipes_max) else {
+            self.counters.pipes.refused += 1;
+            return self.receive(key, budget, completions);
+        };
+        let endpoint = self.endpoints.at_mut(key.index);
+        self.counters.calls_work += 1;
+        let outcome = match pipe.fill(endpoint.descriptor.as_fd(), most) {
+            Ok(bytes) if bytes > 0 => {
+                // A pipe may be full with fewer bytes than were asked for.
+                endpoint.mark_rest();
+                self.counters.pipes.bytes += bytes as u64;
+                let least = self.tuning.receive_cycle_bytes / RECEIVES_PER_CYCLE;
+                budget.cycle_bytes = budget.cycle_bytes.saturating_sub((bytes / PIPED_PER_CYCLE).max(least));
+                StreamOutcome::ReceivedPiped(Piped::new(Rc::new(pipe), bytes)).into()
+            }
+            Err(Errno::AGAIN) if !endpoint.exhaust => {
+                endpoint.mark_empty();
+                self.counters.receives_empty += 1;
+                return self.await_bytes(key, completions);
+            }
+            // The end; and urgent data, behind which splice(2) brings nothing until recv(2) has passed it.
+            Ok(_) | Err(Errno::AGAIN | Errno::INVAL | Errno::NOMEM) => {
+                return self.receive(key, budget, completions);
+            }
+            // A filter of calls (seccomp(2)).
+            Err(Errno::NOSYS | Errno::PERM) => {
+                drop(pipe);
+                self.pipes.give_up();
+                return self.receive(key, budget, completions);
+            }
+            Err(error) => Outcome::Failed(fault_of(error)),
+        };
+        self.end_receive(key, outcome, completions);
+    }
+
     fn begin_receive_into(&mut self, handle: Handle, key: Key, lease: Lease, until: usize) -> Option<Outcome> {
         if self.endpoints.get(key).is_none() {
             return Some(Outcome::Stream(StreamOutcome::Filled { lease, fault: Some(Fault::CANCELLED) }));
         }
         let held = self.hold(Held::Lease { lease, until });
-        self.begin_receive(handle, key, Receiving::BytesInto(HeldAt::of(held)))
+        self.begin_receive(handle, key, Receiving::BytesInto(U24::of(held)))
     }
 
     /// Receives into the lease that the operation brought. The endpoint is on no list.
@@ -141,7 +188,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let fault = match self.receive_once(key, &mut lease, until) {
             Received::Nothing => {
                 let held = self.hold(Held::Lease { lease, until });
-                self.endpoints.at_mut(key.index).receiving = Receiving::BytesInto(HeldAt::of(held));
+                self.endpoints.at_mut(key.index).receiving = Receiving::BytesInto(U24::of(held));
                 return self.await_bytes(key, completions);
             }
             Received::Bytes(_) | Received::End => None,
@@ -192,19 +239,19 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         }
         let held = self.hold(Held::Chain(chain));
         let endpoint = self.endpoints.at_mut(key.index);
-        (endpoint.sending, endpoint.send_handle) = (Sending::Bytes(HeldAt::of(held)), handle);
+        (endpoint.sending, endpoint.send_handle) = (Sending::Bytes(U24::of(held)), handle);
         None
     }
 
     /// Goes on with a send that found the socket full.
     pub(super) fn resume_send(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
-        assert!(self.endpoints.at_mut(key.index).sending == Sending::Bytes(HeldAt::of(held)));
+        assert!(self.endpoints.at_mut(key.index).sending == Sending::Bytes(U24::of(held)));
         let mut chain = self.held_chain(held);
         let handle = self.endpoints.at_mut(key.index).send_handle;
         let ended = self.send_once(key, handle, &mut chain, completions);
         let Some((bytes, fault, released)) = ended else {
             let held = self.hold(Held::Chain(chain));
-            self.endpoints.at_mut(key.index).sending = Sending::Bytes(HeldAt::of(held));
+            self.endpoints.at_mut(key.index).sending = Sending::Bytes(U24::of(held));
             return;
         };
         self.endpoints.at_mut(key.index).sending = Sending::Nothing;
@@ -221,7 +268,8 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         completions: &mut Vec<Completion>,
     ) -> Option<(usize, Option<Fault>, bool)> {
         let asked = chain.len();
-        let means = (asked >= self.tuning.zero_copy_bytes).then(|| self.means_of(key, completions));
+        let is_piped = matches!(chain.front(), Some(Segment::Piped(_)));
+        let means = (asked >= self.tuning.zero_copy_bytes && !is_piped).then(|| self.means_of(key, completions));
         let (sent, is_released) = if means == Some(Means::Uncopied) {
             self.send_uncopied(key, handle, chain)
         } else {

@@ -7,6 +7,7 @@ use crate::chain::Chain;
 use crate::error::Fault;
 use crate::handle::{File, Socket};
 use crate::lease::{Lease, Shared};
+use crate::piped::Piped;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -114,6 +115,14 @@ pub enum StreamOp {
         /// Most bytes that the lease shall hold then; at most its capacity.
         until: usize,
     },
+    /// Receive once, at most so many bytes, into a pipe of the system's: [`StreamOutcome::ReceivedPiped`] with at least one byte, for who sends them on unseen. Bytes that come
+    /// so are in nobody's memory (splice(2)). Where the driver has no pipe for it, or the connection no such way, it is a [`StreamOp::Receive`], and ends as that does.
+    ReceivePiped {
+        /// A connection.
+        socket: Socket,
+        /// Most bytes that come in a pipe, at least 1.
+        most: usize,
+    },
     /// Send the chain, as much as goes: [`StreamOutcome::Sent`].
     Send {
         /// A connection.
@@ -161,6 +170,8 @@ pub enum StreamOutcome {
     },
     /// Bytes arrived; never empty.
     Received(Shared),
+    /// Bytes arrived, and lie in a pipe; never empty.
+    ReceivedPiped(Piped),
     /// The peer has finished sending.
     EndOfStream,
     /// A receive into a lease ended; the lease holds what there was.
@@ -199,6 +210,7 @@ impl StreamOp {
             Self::ReceiveInto { lease, until, .. } => {
                 assert!(*until > lease.len() && *until <= lease.capacity(), "a receive needs room, within the lease");
             }
+            Self::ReceivePiped { most, .. } => assert!(*most > 0, "a receive needs room"),
             Self::Send { chain, .. } => assert!(!chain.is_empty(), "nothing to send"),
             Self::Accept { .. }
             | Self::StopAccept { .. }

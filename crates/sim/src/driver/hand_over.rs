@@ -3,6 +3,7 @@
 use crate::check::{Asked, Violation};
 use crate::kind::outcome_name;
 use crate::lane::Undelivered;
+use crate::lane::pipes;
 use crate::lane::sockets::{Body, StreamSocket};
 use crate::log::{Detail, Site};
 use crate::state::State;
@@ -76,6 +77,7 @@ impl State {
 fn credit(stream: &mut StreamSocket, entry: &Undelivered) {
     match &entry.completion.outcome {
         Outcome::Stream(StreamOutcome::Received(bytes)) => stream.given.add(bytes),
+        Outcome::Stream(StreamOutcome::ReceivedPiped(piped)) => stream.given.add(pipes::shown(piped)),
         Outcome::Stream(StreamOutcome::Filled { lease, .. }) => stream.given.add(&lease[lease.len() - entry.added..]),
         Outcome::Stream(StreamOutcome::Sent { bytes, .. }) => stream.claimed += *bytes as u64,
         _ => {}

@@ -1,7 +1,7 @@
 //! Connections that leave for another driver of the world, and come from one.
 
 use crate::check::Violation;
-use crate::lane::sockets::{Body, StreamSocket};
+use crate::lane::sockets::{Body, StreamSocket, Target};
 use crate::log::{Detail, Site};
 use crate::net::Owner;
 use crate::net::detached::{OnItsWay, StreamEnd};
@@ -15,7 +15,11 @@ impl State {
             Body::Stream(at) => at,
             Body::Listener { .. } | Body::Datagram { .. } => panic!("only a connection goes to another driver"),
         };
-        let receiving = at.receive.as_ref().filter(|receiving| receiving.into.is_none()).map(|receiving| receiving.asked.number);
+        let receiving = at
+            .receive
+            .as_ref()
+            .filter(|receiving| matches!(receiving.into, Target::Block))
+            .map(|receiving| receiving.asked.number);
         let is_alone = at.send.is_none() && self.ledger.has_left(lane, socket, 1);
         let Some(number) = receiving.filter(|_| is_alone) else { return Err(Fault::of(Reason::UnderWay)) };
         if !self.detached.has_room() {

@@ -21,7 +21,8 @@ use crate::log::{Detail, Site};
 use crate::net::connect::Opener;
 use crate::state::{Event, State, World};
 use corelane_seam::{
-    Address, Bell, Bind, Clock, Completion, Detached, Driver, DriverCounters, Fault, Handle, Listen, Op, Socket, Wait,
+    Address, Bell, Bind, Clock, Completion, Detached, Driver, DriverCounters, Fault, Handle, Listen, Op, PipeCounters, Socket,
+    Wait,
 };
 use descriptors::BAD_DESCRIPTOR;
 use ports::Ports;
@@ -221,7 +222,9 @@ impl Driver for SimDriver {
     }
 
     fn counters(&self) -> DriverCounters {
-        self.world.0.borrow().lanes[self.lane].counters
+        let own = &self.world.0.borrow().lanes[self.lane];
+        let pipes = PipeCounters { held: own.pipes.get() as u64, ..own.counters.pipes };
+        DriverCounters { pipes, ..own.counters }
     }
 }
 
@@ -316,6 +319,7 @@ impl State {
         let mut ended = std::mem::replace(&mut self.lanes[lane], Lane::new(host, arena, tuning));
         self.lanes[lane].sleep = Sleep::Gone;
         self.lanes[lane].leaked = std::mem::take(&mut ended.leaked);
+        self.lanes[lane].pipes = ended.pipes.clone();
         ended
             .files
             .values()

@@ -2,7 +2,7 @@
 
 use crate::check::Asked;
 use crate::faults::Planted;
-use crate::lane::sockets::{Body, Receiving};
+use crate::lane::sockets::{Body, Receiving, Target};
 use crate::state::State;
 use corelane_seam::{DatagramOutcome, Fault, Outcome, Socket, StreamOutcome};
 
@@ -61,8 +61,8 @@ impl Receiving {
     /// How it ends with `fault`.
     pub(super) fn failed(self, fault: Fault) -> (Asked, Outcome) {
         let outcome = match self.into {
-            Some((lease, _)) => Outcome::Stream(StreamOutcome::Filled { lease, fault: Some(fault) }),
-            None => Outcome::Failed(fault),
+            Target::Lease(lease, _) => Outcome::Stream(StreamOutcome::Filled { lease, fault: Some(fault) }),
+            Target::Block | Target::Pipe(_) => Outcome::Failed(fault),
         };
         (self.asked, outcome)
     }

@@ -3,7 +3,8 @@
 use crate::check::{Asked, Violation};
 use crate::faults::{FaultKind, Planted};
 use crate::lane::descriptors::NO_DESCRIPTOR;
-use crate::lane::sockets::{Body, Receiving, StreamSocket};
+use crate::lane::pipes::{self, SimPipe};
+use crate::lane::sockets::{Body, Receiving, StreamSocket, Target};
 use crate::lane::{Held, Undelivered};
 use crate::net::NO_BUFFERS;
 use crate::net::connect::Opener;
@@ -35,6 +36,7 @@ impl State {
             StreamOp::Connect { to, from, options } => return self.connect(lane, asked, to, from, options),
             StreamOp::Accept { listener: socket }
             | StreamOp::Receive { socket }
+            | StreamOp::ReceivePiped { socket, .. }
             | StreamOp::ReceiveInto { socket, .. }
             | StreamOp::Send { socket, .. } => socket,
         };
@@ -44,10 +46,13 @@ impl State {
         match (body, op) {
             (Some(Body::Listener { accept: accept @ None, .. }), StreamOp::Accept { .. }) => *accept = Some(asked),
             (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), StreamOp::Receive { .. }) => {
-                *receive = Some(Receiving { asked, into: None });
+                *receive = Some(Receiving { asked, into: Target::Block });
+            }
+            (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), StreamOp::ReceivePiped { most, .. }) => {
+                *receive = Some(Receiving { asked, into: Target::Pipe(most) });
             }
             (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), StreamOp::ReceiveInto { lease, until, .. }) => {
-                *receive = Some(Receiving { asked, into: Some((lease, until)) });
+                *receive = Some(Receiving { asked, into: Target::Lease(lease, until) });
             }
             (Some(Body::Stream(StreamSocket { send: send @ None, .. })), StreamOp::Send { chain, .. }) if !is_sending_file => {
                 *send = Some((asked, chain));
@@ -140,8 +145,8 @@ impl State {
             }
             Incoming::End => {
                 let outcome = match receiving.into {
-                    Some((lease, _)) => Outcome::Stream(StreamOutcome::Filled { lease, fault: None }),
-                    None => Outcome::Stream(StreamOutcome::EndOfStream),
+                    Target::Lease(lease, _) => Outcome::Stream(StreamOutcome::Filled { lease, fault: None }),
+                    Target::Block | Target::Pipe(_) => Outcome::Stream(StreamOutcome::EndOfStream),
                 };
                 self.complete(lane, receiving.asked, Some(socket), outcome);
             }
@@ -157,13 +162,18 @@ impl State {
 
     fn receive_bytes(&mut self, lane: usize, socket: Socket, receiving: Receiving, readable: usize) -> usize {
         let asked = receiving.asked;
-        let is_own = receiving.into.is_none();
+        if let Target::Pipe(most) = receiving.into
+            && self.has_pipe(lane)
+        {
+            return self.receive_piped(lane, socket, asked, most.min(readable));
+        }
+        let is_own = !matches!(receiving.into, Target::Lease(..));
         let (mut lease, until) = match receiving.into {
-            Some(into) => into,
-            None => match self.receive_block(lane, socket) {
+            Target::Lease(lease, until) => (lease, until),
+            into => match self.receive_block(lane, socket) {
                 Some(lease) => (lease, self.lanes[lane].tuning.receive_bytes),
                 None => {
-                    self.put_back(lane, socket, Receiving { asked, into: None });
+                    self.put_back(lane, socket, Receiving { asked, into });
                     return 0;
                 }
             },
@@ -181,6 +191,26 @@ impl State {
         let filled =
             Undelivered { added, ..entry(asked, Some(socket), Outcome::Stream(StreamOutcome::Filled { lease, fault: None })) };
         self.enqueue(lane, filled);
+        0
+    }
+
+    /// Whether there is a pipe for a receive.
+    fn has_pipe(&mut self, lane: usize) -> bool {
+        let own = &self.lanes[lane];
+        let is_there = own.pipes.get() < own.tuning.pipes_max && !self.strikes(FaultKind::RefusedPipe);
+        self.lanes[lane].counters.pipes.refused += u64::from(!is_there);
+        is_there
+    }
+
+    /// Moves up to `most` of what has arrived into a pipe; returns how many bytes of the lane's memory that took.
+    fn receive_piped(&mut self, lane: usize, socket: Socket, asked: Asked, most: usize) -> usize {
+        let mut bytes = vec![0; most];
+        let got = self.read(lane, socket, &mut bytes);
+        bytes.truncate(got);
+        let own = &mut self.lanes[lane];
+        own.counters.pipes.bytes += got as u64;
+        let piped = SimPipe::piped(bytes, &own.pipes);
+        self.complete(lane, asked, Some(socket), Outcome::Stream(StreamOutcome::ReceivedPiped(piped)));
         0
     }
 
@@ -204,22 +234,28 @@ impl State {
 
     /// Moves what has arrived behind the data of `lease`; returns how much.
     fn fill(&mut self, lane: usize, socket: Socket, lease: &mut Lease, until: usize, readable: usize) -> usize {
-        let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
-        let (name, side) = (at.stream, at.side);
         // Memory of the driver's own may be smaller than a receive is to bring.
         let room = lease.room().min(until - lease.len());
         assert!(room > 0, "a receive needs room, within the lease");
-        let mut bytes = readable.min(room);
+        let bytes = self.read(lane, socket, &mut lease.spare()[..readable.min(room)]);
+        lease.advance(bytes);
+        bytes
+    }
+
+    /// Moves what has arrived to a place for it, or only a part of that; returns how much.
+    fn read(&mut self, lane: usize, socket: Socket, to: &mut [u8]) -> usize {
+        let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
+        let (name, side) = (at.stream, at.side);
+        let mut bytes = to.len();
         if bytes > 1 && self.strikes(FaultKind::ShortRead) {
             bytes = self.random.one_to(bytes - 1);
         }
         let stream = self.net.held(name);
-        stream.pipes[1 - side].read(&mut lease.spare()[..bytes]);
+        stream.pipes[1 - side].read(&mut to[..bytes]);
         self.release_passed(name, 1 - side);
         if bytes > 0 && self.plants(Planted::CorruptByte) {
-            lease.spare()[bytes - 1] ^= 0x20;
+            to[bytes - 1] ^= 0x20;
         }
-        lease.advance(bytes);
         self.pump(name, 1 - side);
         self.let_break(name);
         bytes
@@ -257,6 +293,9 @@ impl State {
         let mut rest = sent.clone();
         rest.skip(meant.len());
         rest.append(&mut chain);
+        if !pipes::leave(&sent, meant.len()) {
+            self.ledger.blame(Violation::PipedTwice { lane });
+        }
         let bytes = self.put_on_wire(lane, socket, &meant, &mut rest);
         let mut completion = Completion::last(asked.handle, Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }));
         if let Some(hold) = self.is_to_hold(lane, socket, bytes) {
@@ -307,6 +346,7 @@ impl State {
                 Segment::Guest(guest) => guest,
                 Segment::Static(part) => part,
                 Segment::Sealed(sealed) => sealed,
+                Segment::Piped(piped) => pipes::shown(piped),
             };
             bytes.extend_from_slice(part);
             if part.len() < segment.len() {

@@ -2,6 +2,7 @@
 
 pub(crate) mod bell;
 pub(crate) mod descriptors;
+pub(crate) mod pipes;
 pub(crate) mod sockets;
 
 use crate::check::{Asked, Tally, Violation};
@@ -12,6 +13,7 @@ use corelane_seam::{
     Tuning,
 };
 use descriptors::Descriptors;
+use pipes::InUse;
 use sockets::Sockets;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -212,6 +214,8 @@ pub(crate) struct Lane {
     pub(crate) port_wakes_at: Option<u64>,
     /// Ports that the driver has.
     pub(crate) ports_open: usize,
+    /// How many of its pipes hold bytes.
+    pub(crate) pipes: InUse,
     /// What is taken out of the lane's memory for some time.
     pub(crate) taken_out: Vec<Lease>,
     /// What a planted bug never gives back.
@@ -251,6 +255,7 @@ impl Lane {
             port_news: false,
             port_wakes_at: None,
             ports_open: 0,
+            pipes: InUse::default(),
             taken_out: Vec::new(),
             leaked: Vec::new(),
         }
@@ -317,6 +322,9 @@ impl Lane {
         }
         if self.descriptors.count() > 0 {
             return Err(Violation::DescriptorsLeft { lane, open: self.descriptors.count() });
+        }
+        if self.pipes.get() > 0 {
+            return Err(Violation::PipesLeft { lane, held: self.pipes.get() });
         }
         if let Some(held) = self.withheld.iter().find(|held| !held.is_unchanged()) {
             return Err(Violation::MemoryChanged { lane, handle: held.asked.handle });

@@ -7,8 +7,17 @@ use corelane_seam::{Chain, Datagrams, Lease, Socket};
 /// A receive that is under way.
 pub(crate) struct Receiving {
     pub(crate) asked: Asked,
-    /// Where the bytes go, until how many there are; none lets the driver take the memory.
-    pub(crate) into: Option<(Lease, usize)>,
+    pub(crate) into: Target,
+}
+
+/// Where the bytes of a receive go.
+pub(crate) enum Target {
+    /// Into memory that the driver takes.
+    Block,
+    /// Into a pipe, at most so many.
+    Pipe(usize),
+    /// Into a lease, until it holds so many.
+    Lease(Lease, usize),
 }
 
 /// A lane's end of a connection.

@@ -94,6 +94,7 @@ pub(crate) fn entry(asked: Asked, socket: Option<Socket>, outcome: Outcome) -> U
 fn twin(entry: &Undelivered) -> Undelivered {
     let outcome = match &entry.completion.outcome {
         Outcome::Stream(StreamOutcome::Received(bytes)) => Outcome::Stream(StreamOutcome::Received(bytes.clone())),
+        Outcome::Stream(StreamOutcome::ReceivedPiped(piped)) => Outcome::Stream(StreamOutcome::ReceivedPiped(piped.clone())),
         Outcome::Stream(StreamOutcome::EndOfStream) => Outcome::Stream(StreamOutcome::EndOfStream),
         Outcome::Stream(StreamOutcome::Sent { .. }) => {
             Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: Chain::new(), fault: None })

@@ -290,8 +290,12 @@ impl EchoLane {
         }
         connection.receiving = true;
         let lease = if self.random.below(4) == 0 { self.arena.lease(700) } else { None };
+        let is_piped = self.random.below(4) == 0;
         let op = match lease {
             Some(lease) => Op::Stream(StreamOp::ReceiveInto { socket, lease, until: self.random.one_to(700) }),
+            None if is_piped && connection.expects.is_none() => {
+                Op::Stream(StreamOp::ReceivePiped { socket, most: self.random.one_to(4_000) })
+            }
             None => Op::Stream(StreamOp::Receive { socket }),
         };
         self.driver.push(handle(RECEIVE), op);
@@ -305,6 +309,10 @@ fn received(connection: &mut Connection, outcome: Outcome) -> Found<()> {
     match outcome {
         Outcome::Stream(StreamOutcome::Received(bytes)) if bytes.is_empty() => Err("an empty receive".to_string()),
         Outcome::Stream(StreamOutcome::Received(bytes)) => take_bytes(connection, bytes),
+        Outcome::Stream(StreamOutcome::ReceivedPiped(bytes)) if !bytes.is_empty() => {
+            connection.output.push(bytes);
+            Ok(())
+        }
         Outcome::Stream(StreamOutcome::Filled { lease, fault: None }) if !lease.is_empty() => {
             take_bytes(connection, lease.share())
         }

@@ -1,5 +1,6 @@
 //! A connection: all of its state, which nothing changes but its events in this folder.
 
+use crate::connection::bulk::Bulk;
 use crate::connection::delivery::Delivery;
 use crate::connection::input::{Input, InputEnd};
 use crate::connection::machine::{Facts, Machine, Pause, Phase};
@@ -39,6 +40,8 @@ pub(crate) struct Connection {
     /// When our side finished.
     pub(super) finished_at: u64,
     pub(super) pair: PairAt,
+    /// Whether its service looks at its bytes, and if not, how much comes.
+    pub(super) bulk: Bulk,
     /// The session's place in its service's table; none before opening and after closing.
     pub(super) session: SessionAt,
     /// In a byte: a page has rows for no more services.
@@ -98,6 +101,7 @@ impl Connection {
             active_at: now,
             finished_at: now,
             pair: PairAt::NONE,
+            bulk: Bulk::Seen,
             session: SessionAt::NONE,
             // reason: a page has rows for 64 services.
             service: u8::try_from(service).expect("services are numbered in a byte"),
@@ -180,10 +184,16 @@ impl Connection {
         self.pair.get()
     }
 
-    /// It is one of a pair from now on.
-    pub(crate) fn couple(&mut self, other: ConnectionId) {
+    /// It is one of a pair from now on, whose bytes its service passes on unseen or not.
+    pub(crate) fn couple(&mut self, other: ConnectionId, is_unseen: bool) {
         assert!(!self.machine.has_ended() && !self.pair.is_some(), "one that is there is of one pair");
         self.pair = PairAt::of(other);
+        self.bulk = Bulk::of(is_unseen);
+    }
+
+    /// Whether its socket is one of those between which bytes pass through pipes, and nothing stands before it.
+    pub(super) fn has_plain_way(&self) -> bool {
+        self.machine.phase() == Phase::Open && self.transform.is_none() && self.peer.address.inet().is_some()
     }
 
     /// It is of no pair any more; returns the other.
@@ -327,14 +337,16 @@ impl Connection {
         }
     }
 
-    /// The receive that it should have under way in its phase, and has not.
-    pub(super) fn receive_op(&mut self) -> StreamOp {
+    /// The receive that it should have under way in its phase, and has not: into a pipe, at most so many bytes, where that is worth while.
+    pub(super) fn receive_op(&mut self, piped: Option<usize>) -> StreamOp {
         assert!(!self.machine.is_receiving(), "one receive at a time");
         // reason: it opens with one.
         let socket = self.socket.expect("what is open has a socket");
         let serves = self.transform.is_none() && self.machine.serves_input();
         let fill = self.busy.as_mut().filter(|_| serves).and_then(|busy| Some((busy.fill.as_mut()?, &mut busy.input)));
-        let Some((fill, input)) = fill else { return StreamOp::Receive { socket } };
+        let Some((fill, input)) = fill else {
+            return piped.map_or(StreamOp::Receive { socket }, |most| StreamOp::ReceivePiped { socket, most });
+        };
         // reason: away only while it is received into.
         let (until, lease) = (fill.until, fill.lease.take().expect("a lease to be filled is here between receives"));
         input.filling_from = lease.len();

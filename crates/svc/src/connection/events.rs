@@ -10,7 +10,7 @@ use crate::connection::ties::PairAt;
 use crate::words::names::{ConnectionId, Ending, Next, Peer};
 use crate::words::ticket::Name;
 use corelane_lane::Kit;
-use corelane_seam::{Chain, Fault, Lease, Op, Reason, Shared, Socket, nanoseconds};
+use corelane_seam::{Chain, Fault, Lease, Op, Piped, Reason, Shared, Socket, nanoseconds};
 use corelane_watch::ServiceCounter;
 
 /// A call into a service that is about to begin: what was looked up for it.
@@ -76,6 +76,7 @@ impl Found<'_> {
         let (now, bytes) = (kit.now(), shared.len());
         self.count(ServiceCounter::Receives, 1);
         self.count(ServiceCounter::BytesIn, bytes);
+        self.connection.bulk.received(bytes);
         let shared = self.fitted(kit, shared);
         let held = shared.charge(self.connection.payer);
         self.connection.machine.received(bytes);
@@ -91,6 +92,29 @@ impl Found<'_> {
             true => busy.raw.push(shared),
             false => busy.take_in(shared),
         }
+        self.mark_ready();
+    }
+
+    /// Bytes have come, and lie in a pipe.
+    pub(crate) fn received_piped(&mut self, kit: &Kit, piped: Piped) {
+        debug_assert!(
+            self.connection.machine.is_receiving() && self.connection.transform.is_none(),
+            "bytes come to who receives"
+        );
+        let (now, bytes) = (kit.now(), piped.len());
+        self.count(ServiceCounter::Receives, 1);
+        self.count(ServiceCounter::BytesIn, bytes);
+        self.connection.bulk.received_piped(bytes);
+        self.connection.machine.received(bytes);
+        if !self.connection.machine.takes_input() {
+            self.connection.active_at = now;
+            return self.mark_dirty();
+        }
+        let payer = self.connection.payer;
+        let busy = self.busy(&kit.arena);
+        busy.note_record(now, bytes);
+        busy.note_moved(now, bytes, || kit.arena.held(payer));
+        busy.input.chain.push(piped);
         self.mark_ready();
     }
 
@@ -311,6 +335,8 @@ impl Found<'_> {
             }
             Some(Next::Close) => return Some(Ending::Completed),
             Some(Next::Abort) | None => return Some(Ending::Aborted),
+            // Bytes that nobody looks at fill no lease.
+            Some(Next::Fill { .. }) if self.connection.bulk.is_unseen() => return Some(Ending::Aborted),
             Some(Next::Continue) if what != For::Input => {} // what a receive asked for stands
             Some(next) => self.obey(next),
         }

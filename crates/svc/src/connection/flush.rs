@@ -75,8 +75,8 @@ impl Found<'_> {
 
     pub(crate) fn take_steps(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) -> Option<Reach> {
         loop {
-            let step = self.step(others);
-            let next = if self.take(kit, step) { After::Rest } else { self.take_seldom(kit, others, step) };
+            let (step, piped) = self.step(others);
+            let next = if self.take(kit, step, piped) { After::Rest } else { self.take_seldom(kit, others, step) };
             match next {
                 After::Step => {}
                 After::Reach(reach) => return Some(reach),
@@ -214,20 +214,27 @@ impl Found<'_> {
         self.connection.holdings(self.limits()).says_all()
     }
 
-    /// What the connection's state asks for next. One of a pair reads nothing for which the other has no room.
-    fn step(&self, others: &mut Others<'_, Connection>) -> Step {
+    /// What the connection's state asks for next. One of a pair reads nothing for which the other has no room. For a receive into a pipe it says of how many bytes.
+    fn step(&self, others: &mut Others<'_, Connection>) -> (Step, Option<usize>) {
         debug_assert!(self.connection.machine.phase() != Phase::Opening, "what is being opened waits for its completion alone");
         let step = self.connection.machine.step(&self.connection.holdings(self.limits()));
         let is_asked = step == Step::Receive && self.connection.pair.is_some() && !self.connection.machine.is_in_handshake();
         if !is_asked {
-            return step;
+            return (step, None);
         }
-        let held = self.other(others).1.busy.as_ref().map_or(0, |busy| busy.output_held());
-        if held >= self.limits().output_high { Step::Pause(Pause::Output) } else { step }
+        let (_, other) = self.other(others);
+        let held = other.busy.as_ref().map_or(0, |busy| busy.output_held());
+        let room = self.limits().output_high.saturating_sub(held);
+        let may_pipe = self.connection.bulk.is_unseen() && self.connection.has_plain_way() && other.has_plain_way();
+        let piped = self.connection.bulk.most(room).filter(|_| may_pipe);
+        // One pipe is being sent, and one waits: more would not make it faster.
+        let is_full = room == 0
+            || piped.is_some() && other.machine.is_sending() && other.busy.as_ref().is_some_and(|busy| busy.has_output());
+        if is_full { (Step::Pause(Pause::Output), None) } else { (step, piped) }
     }
 
     /// Takes a step that concerns this connection alone; false if it is none.
-    fn take(&mut self, kit: &mut Kit, step: Step) -> bool {
+    fn take(&mut self, kit: &mut Kit, step: Step, piped: Option<usize>) -> bool {
         let pause = match step {
             Step::Wait => None,
             Step::Receive if self.ask_to_receive(kit) => None,
@@ -241,16 +248,16 @@ impl Found<'_> {
         }
         self.connection.is_at_bound = hit.is_some();
         if step == Step::Receive && pause.is_none() {
-            self.arm_receive(kit);
+            self.arm_receive(kit, piped);
         }
         true
     }
 
     /// Submits the next receive.
-    fn arm_receive(&mut self, kit: &mut Kit) {
+    fn arm_receive(&mut self, kit: &mut Kit, piped: Option<usize>) {
         debug_assert!(!self.connection.machine.peer_has_finished(), "nothing comes behind the end");
         let handle = self.handle();
-        let op = self.connection.receive_op();
+        let op = self.connection.receive_op(piped);
         let stop = self.connection.socket.filter(|_| self.connection.machine.takes_what_is_there());
         self.connection.machine.begin_receive();
         kit.submit(handle, op);

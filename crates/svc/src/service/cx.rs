@@ -278,6 +278,17 @@ impl<K: Talk> Cx<'_, K> {
     /// stream is passed on to the other. When one ends for another reason, the other is closed. A connection that one of them was coupled with before goes on
     /// alone. Does nothing if one has ended already.
     pub fn pair(&mut self, a: ConnectionId, b: ConnectionId) {
+        self.couple(a, b, false);
+    }
+
+    /// [`Cx::pair`] of two whose bytes the service only [forwards](crate::Output::forward), all that one receives to the other: it may ask how many there are ([`Input::len`](crate::Input::len)). Then bulk passes
+    /// through pipes of the system's, and not through the lane's memory, where both are over TCP and have no transform. Nobody sees such bytes:
+    /// [`Input::first`](crate::Input::first) shows none, and [`Input::contiguous`](crate::Input::contiguous) panics. A [`Next::Fill`](crate::Next::Fill) ends such a connection as aborted.
+    pub fn pair_unseen(&mut self, a: ConnectionId, b: ConnectionId) {
+        self.couple(a, b, true);
+    }
+
+    fn couple(&mut self, a: ConnectionId, b: ConnectionId, are_unseen: bool) {
         if a == b || !(self.check_own(a) && self.check_own(b)) {
             return;
         }
@@ -288,7 +299,7 @@ impl<K: Talk> Cx<'_, K> {
             self.uncouple(one);
         }
         for (one, other) in [(a, b), (b, a)] {
-            self.table.connections.there(one.index).couple(other);
+            self.table.connections.there(one.index).couple(other, are_unseen);
         }
     }
 

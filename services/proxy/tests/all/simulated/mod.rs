@@ -1,5 +1,6 @@
 //! The proxy on simulated lanes: each run is made from one seed.
 
+mod bulk;
 mod cast;
 mod everyday;
 mod failures;

@@ -1,0 +1,220 @@
+//! Bulk, which passes through pipes of the system's, and what is small, which passes through the lane's memory.
+
+use super::cast::{Cast, Manner, stream};
+use super::{list, listen, proxied, upstream};
+use corelane::admin::watch::{LaneCounter as L, ServiceCounter as C};
+use corelane::service::Random;
+use corelane::testing::{
+    FaultKind, Faults, MS, Nobody, Peer, Play, Rig, RigPlan, S, Status, Talker, Turn, World, endings, for_seeds, patient,
+};
+use corelane_upstreams::Settings;
+use std::time::Duration;
+
+const BULK: usize = 1_000_000;
+
+/// What comes faster than it is read piles up before the proxy: then receives are large.
+fn piling() -> corelane::service::Limits {
+    patient().output_high(128 << 10)
+}
+
+/// Keeps the upstream's end of the one connection.
+struct Accepting(Option<Peer>);
+
+impl Play for Accepting {
+    fn news(&mut self, _: &World, turn: Turn) {
+        if let Turn::Incoming(peer) = turn {
+            self.0 = Some(peer);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// A client and its upstream, by a proxy with these limits.
+fn joined(world: &World, limits: corelane::service::Limits) -> (Rig, Peer, Peer) {
+    listen(world, 1);
+    let mut rig = proxied(world, &RigPlan::lanes(1), limits, &list(1), Settings::new());
+    let client = rig.connect(0);
+    let mut accepting = Accepting(None);
+    assert!(rig.play(&mut accepting));
+    rig.wait(MS);
+    (rig, client, accepting.0.unwrap())
+}
+
+/// Sends all of `bytes` from one end to the other, which reads what there is each time that so long has passed.
+fn carry(rig: &mut Rig, from: &Peer, to: &Peer, bytes: &[u8], pause: Duration) {
+    let (mut sent, mut got) = (0, Vec::new());
+    while got.len() < bytes.len() {
+        sent += from.send(&bytes[sent..]);
+        rig.wait(pause);
+        got.extend(to.read(usize::MAX));
+    }
+    assert!(got == bytes, "other bytes came");
+}
+
+fn piped(rig: &Rig) -> u64 {
+    rig.lane_count(L::BytesPiped)
+}
+
+#[test]
+fn a_pair_changes_its_way_there_and_back() {
+    for_seeds(15, |seed| {
+        let world = World::new(seed, Faults::none());
+        let (mut rig, client, server) = joined(&world, piling());
+        let bytes = stream(seed, 0, BULK);
+        for (from, to) in [(&client, &server), (&server, &client)] {
+            let mut before = piped(&rig);
+            for round in 0..2 {
+                // What is small is received into memory, but for the first behind bulk.
+                for _ in 0..20 {
+                    carry(&mut rig, from, to, &bytes[..500], MS);
+                }
+                assert!(piped(&rig) - before <= 500 * round, "what is small was piped");
+                before = piped(&rig);
+                carry(&mut rig, from, to, &bytes, MS);
+                let bulk = piped(&rig) - before;
+                assert!(bulk > BULK as u64 / 8 && bulk < BULK as u64, "{bulk} bytes of bulk were piped");
+                before = piped(&rig);
+            }
+        }
+        assert_eq!(rig.count(C::BytesIn), 4 * (20 * 500 + BULK as u64 + 1));
+        assert_eq!((rig.count(C::BytesOut), rig.count(C::BytesForwarded)), (rig.count(C::BytesIn), rig.count(C::BytesIn)));
+        assert_eq!(rig.lane_count(L::PipesHeld), 0, "an idle pair holds none");
+        client.finish();
+        rig.wait(MS);
+        assert_eq!(server.status(), Status::Ended);
+        // The other half goes on by itself.
+        carry(&mut rig, &server, &client, &bytes, MS);
+        server.close();
+        client.close();
+        rig.wait(S);
+        rig.close(&mut Nobody);
+    });
+}
+
+#[test]
+fn a_reader_that_stops_holds_two_pipes_at_the_most_and_gets_all_later() {
+    for_seeds(20, |seed| {
+        let world = World::new(seed, Faults::none());
+        let (mut rig, client, server) = joined(&world, patient());
+        let bytes = stream(seed, 0, 4_000_000);
+        carry(&mut rig, &client, &server, &bytes[..BULK], MS);
+        let mut sent = BULK;
+        for _ in 0..50 {
+            sent += client.send(&bytes[sent..]);
+            rig.wait(20 * MS);
+            let (pipes, memory) = (rig.lane_count(L::PipesHeld), rig.arenas[0].used());
+            assert!(pipes <= 2 && memory <= 512 << 10, "{pipes} pipes and {memory} bytes of memory");
+        }
+        assert!(sent < bytes.len() && rig.count(C::OutputHighHits) > 0, "the sender is slowed down");
+        let mut got = Vec::new();
+        while got.len() < bytes.len() - BULK {
+            sent += client.send(&bytes[sent..]);
+            got.extend(server.read(usize::MAX));
+            rig.wait(MS / 5);
+        }
+        assert!(got == bytes[BULK..], "other bytes came");
+        assert_eq!(rig.lane_count(L::PipesHeld), 0);
+        client.close();
+        rig.wait(MS);
+        server.close();
+        rig.wait(S);
+        rig.close(&mut Nobody);
+    });
+}
+
+#[test]
+fn a_reader_that_stops_for_good_ends_at_the_send_limit_and_leaves_no_pipe() {
+    for_seeds(10, |seed| {
+        let world = World::new(seed, Faults::none());
+        let (mut rig, client, server) = joined(&world, patient().send_limit(5 * S));
+        let bytes = stream(seed, 0, 3_000_000);
+        carry(&mut rig, &client, &server, &bytes[..BULK], MS);
+        let mut sent = BULK;
+        for _ in 0..100 {
+            sent += client.send(&bytes[sent..]);
+            rig.wait(100 * MS);
+        }
+        assert_eq!((rig.count(C::SendLimitHits), rig.lane_count(L::PipesHeld)), (1, 0));
+        client.close();
+        server.close();
+        rig.wait(S);
+        rig.close(&mut Nobody);
+    });
+}
+
+#[test]
+fn bulk_keeps_a_pair_from_being_idle() {
+    let world = World::new(1, Faults::none());
+    let (mut rig, client, server) = joined(&world, patient().idle_limit(10 * S));
+    let bytes = stream(1, 0, 2_000_000);
+    let mut sent = 0;
+    // A part each second, for longer than the limit.
+    for _ in 0..20 {
+        let mut part = 100_000;
+        while part > 0 {
+            let taken = client.send(&bytes[sent..sent + part]);
+            (sent, part) = (sent + taken, part - taken);
+            rig.wait(MS);
+            server.read(usize::MAX);
+        }
+        rig.wait(S);
+    }
+    assert!(rig.connections() == 2 && piped(&rig) > 0, "bytes in one direction count for both ends");
+    rig.wait(11 * S);
+    assert_eq!((client.status(), server.status()), (Status::Ended, Status::Ended));
+    client.close();
+    server.close();
+    rig.close(&mut Nobody);
+}
+
+#[test]
+fn where_there_is_no_pipe_bulk_passes_through_memory() {
+    for_seeds(10, |seed| {
+        let world = World::new(seed, Faults::none().with(FaultKind::RefusedPipe, 1_000));
+        let (mut rig, client, server) = joined(&world, piling());
+        carry(&mut rig, &client, &server, &stream(seed, 0, BULK), MS);
+        assert!(piped(&rig) == 0 && rig.lane_count(L::PipesMaxHits) > 0);
+        client.close();
+        rig.wait(MS);
+        server.close();
+        rig.wait(S);
+        rig.close(&mut Nobody);
+    });
+}
+
+/// Everybody at once, under these faults; returns how much was piped.
+fn storm(seed: u64, faults: Faults) -> u64 {
+    let mut random = Random::new(seed ^ 0x6275_6c6b);
+    let world = World::new(seed, faults);
+    listen(&world, 2);
+    let limits = patient().connect_limit(S).output_high(1 << (15 + random.below(4)));
+    let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &format!("{},{}", upstream(1), upstream(2)), Settings::new());
+    let talkers: Vec<_> = (0..4).map(|number| Talker::new(rig.connect(number), seed, stream(seed, number, 150_000))).collect();
+    let breakers: Vec<usize> = (0..4).filter(|_| random.below(4) == 0).collect();
+    let mut manners = random.clone();
+    let manner = move |_| match manners.below(5) {
+        0 => Manner::Resets(manners.index(150_000)),
+        1 => Manner::Closes(manners.index(150_000)),
+        _ => Manner::Echoes,
+    };
+    let mut cast = Cast::new(talkers, manner);
+    for number in breakers {
+        cast.break_off(&world, number, random.time_below(Duration::from_millis(10)));
+    }
+    assert!(rig.play(&mut cast), "somebody waits for ever: {}", cast.waiting());
+    cast.judge();
+    rig.close(&mut cast);
+    let opened = rig.count(C::Accepts) + rig.count(C::Connects) + rig.count(C::ConnectsFailed);
+    assert_eq!(endings(&rig, 0), opened, "each connection ends once");
+    piped(&rig)
+}
+
+#[test]
+fn bulk_comes_out_as_it_went_in_whoever_leaves_and_under_every_fault() {
+    let mut bytes = 0;
+    for_seeds(80, |seed| bytes += storm(seed, Faults::none()) + storm(seed, Faults::all(seed)));
+    assert!(bytes > 0, "nothing was piped");
+}
