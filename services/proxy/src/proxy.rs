@@ -82,6 +82,8 @@ impl Proxy {
             Ok(server) => {
                 // Already now, so that the end of a client that has nothing to say is kept for its upstream.
                 cx.pair(client, server);
+                // The client takes what comes on it, or does not.
+                cx.charge_to(server, client);
                 Some((server, upstream))
             }
             Err(error) => {

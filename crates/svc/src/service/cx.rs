@@ -213,6 +213,19 @@ impl<K: Talk> Cx<'_, K> {
         Ok(self.table.there(index).id)
     }
 
+    /// Has the peer of `payer` pay for what `outgoing` holds from now on, which this service has opened: for one that is opened, or used again, for that peer's sake. So bytes that come on it count for
+    /// whoever they are for, and not for the server that many peers share. Memory that it holds already stays with the peer before. Does nothing if one of both has ended, if `outgoing` was accepted, and in
+    /// a call for `outgoing` itself.
+    pub fn charge_to(&mut self, outgoing: ConnectionId, payer: ConnectionId) {
+        if !(self.check_own(outgoing) && self.check_own(payer)) {
+            return;
+        }
+        let LaneTable { connections, services, agenda, .. } = &mut *self.table;
+        if [outgoing, payer].iter().all(|one| !connections.there(one.index).machine().has_ended()) {
+            connections.charge_to(services, agenda, (outgoing.index, payer.index), &self.kit.arena);
+        }
+    }
+
     /// The output of another connection of this service. None once that connection was closed and all of its output has left. None as well
     /// for the connection that this call is for: its output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {

@@ -43,6 +43,8 @@ fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reu
             }
             up.begin(output, number, true);
             way.up = Some(up_number);
+            // The client takes what comes on it, or does not.
+            up.id.into_iter().for_each(|id| cx.charge_to(id, way.client));
             hub.upstreams.note_bytes(upstream, way.head.len(), 0);
             cx.count(HttpCounter::ForwardsReused, 1);
             return Ok(());
@@ -54,7 +56,9 @@ fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reu
     match (hub.within.dial)(cx, address, Box::new(Link::new(shared.clone(), up))) {
         Ok(id) => {
             hub.ups.get(up).id = Some(id);
-            hub.ways.get(number).up = Some(up);
+            let way = hub.ways.get(number);
+            way.up = Some(up);
+            cx.charge_to(id, way.client);
             Ok(())
         }
         Err(_) => {

@@ -3,6 +3,7 @@
 mod cast;
 mod everyday;
 mod failures;
+mod shares;
 mod storm;
 
 use corelane::Address;
