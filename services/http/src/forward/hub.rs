@@ -4,9 +4,9 @@ use super::fault::Fault;
 use super::up::{Stage, Up};
 use super::way::{Facts, Way};
 use crate::within::Within;
-use corelane::Cx;
 use corelane::admin::reports::Level;
 use corelane::service::{Address, ConnectionId, Instant};
+use corelane::{Cx, Silent};
 use corelane_upstreams::entry::Behind;
 use corelane_upstreams::{Upstream, Upstreams};
 use std::cell::RefCell;
@@ -32,7 +32,9 @@ pub(super) struct Hub {
     key: fn(&Address) -> u64,
     pub timeout: Duration,
     pub kept_max: usize,
-    pub within: Within,
+    pub within: Within<Silent>,
+    /// Where its tokens begin.
+    pub tokens: u64,
     is_alarmed: bool,
     /// Connections that check upstreams, from their begin until their end is told.
     pub checks: Vec<ConnectionId>,
@@ -41,6 +43,8 @@ pub(super) struct Hub {
     pub ups: Numbered<Up>,
     /// Links without a request, the one that was used last at the end.
     pub idle: BTreeMap<Upstream, Vec<usize>>,
+    /// Memory in which heads are put together.
+    pub text: Vec<u8>,
 }
 
 /// Things by numbers that are given out again.
@@ -87,19 +91,21 @@ impl<T> Numbered<T> {
 }
 
 impl Hub {
-    pub fn new(behind: &Behind, lane: usize, within: Within) -> HubRef {
+    pub fn new(behind: &Behind, lane: usize, within: Within<Silent>) -> HubRef {
         let hub = Self {
             upstreams: Upstreams::new(&behind.targets, behind.settings, lane),
             key: behind.key,
             timeout: TIMEOUT,
             kept_max: KEPT,
             within,
+            tokens: 0,
             is_alarmed: false,
             checks: Vec::new(),
             is_draining: false,
             ways: Numbered::new(),
             ups: Numbered::new(),
             idle: BTreeMap::new(),
+            text: Vec::new(),
         };
         Rc::new(RefCell::new(hub))
     }
@@ -226,13 +232,13 @@ impl Hub {
     }
 
     fn alarm_at(&mut self, cx: &mut Cx<'_>, at: Instant) {
-        self.is_alarmed = cx.start_alarm(at, SILENT).is_ok();
+        self.is_alarmed = cx.start_alarm(at, self.tokens + SILENT).is_ok();
     }
 
     /// Nobody new comes: idle links are closed.
     pub fn drain(&mut self, cx: &mut Cx<'_>) {
         self.is_draining = true;
-        cx.stop_alarm(TENDING);
+        cx.stop_alarm(self.tokens + TENDING);
         self.checks.iter().for_each(|check| cx.abort(*check));
         for up in std::mem::take(&mut self.idle).into_values().flatten() {
             let up = self.ups.get(up);
@@ -254,7 +260,7 @@ impl Hub {
         let next = self.upstreams.next_due();
         if !self.is_draining && next < Instant::NEVER {
             // It has a place: the service has few alarms.
-            let _ = cx.start_alarm(next, TENDING);
+            let _ = cx.start_alarm(next, self.tokens + TENDING);
         }
     }
 

@@ -97,10 +97,11 @@ impl Outgoing<Silent> for Link {
 /// Writes the head of the request.
 fn send_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, output: &mut Output) -> Next {
     let Some((up, way)) = hub.both(number) else { return Next::Abort };
-    // It is called again when there is memory.
-    if output.write(&way.head).is_err() {
-        return Next::Continue;
-    }
+    // What is lost on a link of its own is lost.
+    // reason: it is kept until it was sent.
+    let head = way.head.take().expect("what is sent has its head");
+    let (upstream, bytes) = (up.upstream, head.len());
+    output.push(head);
     let request = up.way.take();
     // reason: it carries one, as was seen.
     up.begin(output, request.expect("a request waits for its connection"), false);
@@ -108,9 +109,6 @@ fn send_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, output: &mut Output)
     if way.facts.has_content {
         cx.resume(way.client);
     }
-    let (upstream, bytes) = (up.upstream, way.head.len());
-    // What is lost on a link of its own is lost.
-    way.forget_head();
     hub.upstreams.note_bytes(upstream, bytes, 0);
     Next::Continue
 }
@@ -150,6 +148,8 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
     };
     input.skip(bytes);
     way.active_at = cx.now();
+    // What is answered is not sent again.
+    way.head = None;
     output.note_active();
     let (upstream, took) = (up.upstream, way.active_at - way.began_at);
     if up.interim == 0 {
@@ -161,7 +161,7 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
         Meaning::Interim(status) if up.interim < INTERIM_MAX => {
             up.interim += 1;
             way.invites |= status == Status::CONTINUE && way.facts.expects_continue && !way.content_began;
-            if way.invites {
+            if way.invites || !way.hints.is_empty() {
                 cx.resume(way.client);
             }
             None
@@ -184,6 +184,9 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
 /// Keeps what is passed on of a head.
 fn note_head(way: &mut Way, head: &Response<'_>) -> Meaning {
     let status = head.status;
+    if status == Status::EARLY_HINTS {
+        way.hint(head.fields);
+    }
     if status.is_interim() {
         return Meaning::Interim(status);
     }
@@ -205,7 +208,9 @@ fn note_head(way: &mut Way, head: &Response<'_>) -> Meaning {
     };
     let date = head.fields.once("date").and_then(Date::parse);
     way.answer = Some(AnswerHead { status, date, length });
-    Meaning::Final { framing, persists: head.persists(way.facts.method()) }
+    // Content that must not come may be on its way: a request behind it would have that read for its answer.
+    let is_dubious = way.facts.is_head || framing == Framing::None && head.tells_of_content();
+    Meaning::Final { framing, persists: head.persists(way.facts.method()) && !is_dubious }
 }
 
 /// Takes content as far as the client is to be sent some.
