@@ -174,6 +174,8 @@ impl Upstreams {
             is_checked: false,
             counts: Default::default(),
             times: Default::default(),
+            client: None,
+            shared_at: None,
         };
         let free = self.entries.iter().position(|entry| entry.one.is_none());
         match free {
@@ -299,15 +301,22 @@ impl Upstreams {
         one.health.answered(now);
     }
 
-    /// A use has failed by its fault; the use has still to be ended. Returns whether it was ejected for that.
-    pub fn failed(&mut self, upstream: Upstream, now: Instant, failure: Failure) -> Option<Ejected> {
+    /// A use that has begun is this client's ([`client_key`](crate::client_key)).
+    pub fn used_by(&mut self, upstream: Upstream, client: u64, now: Instant) {
+        self.there(upstream).used_by(client, now);
+    }
+
+    /// A use has failed; it has still to be ended. `client` is whose bytes may have caused that, if the upstream had got some: where others use the upstream too, failures that go with one client alone
+    /// eject nobody. Returns whether it was ejected for that.
+    pub fn failed(&mut self, upstream: Upstream, now: Instant, failure: Failure, client: Option<u64>) -> Option<Ejected> {
         let others = (0..)
             .zip(&self.entries)
             .any(|(index, Entry { one, .. })| index != upstream.index && one.as_ref().is_some_and(|one| one.is_in_rotation(now)));
         let settings = self.settings;
         let one = self.there(upstream);
         one.counts.note(failure);
-        let ejected = one.health.failed(now, &settings, others);
+        let client = client.filter(|_| one.is_shared(now));
+        let ejected = one.health.failed(now, &settings, others, client);
         one.counts.ejections += u64::from(ejected.is_some());
         ejected
     }

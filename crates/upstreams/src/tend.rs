@@ -97,6 +97,14 @@ pub fn address_key(peer: &Address) -> u64 {
     Random::new(bits as u64 ^ Random::new((bits >> 64) as u64).bits()).bits()
 }
 
+/// A client as it is blamed for what its bytes may have done: its IPv4 address, or its network of IPv6 (/64), which one host is given.
+pub fn client_key(peer: &Address) -> u64 {
+    match peer.ip().map(|ip| ip.to_canonical()) {
+        Some(IpAddr::V6(ip)) => Random::new((ip.to_bits() >> 64) as u64 ^ 1 << 63).bits(),
+        _ => address_key(peer),
+    }
+}
+
 /// The key by which each flow has an upstream of its own: IP address and port.
 pub fn flow_key(peer: &Address) -> u64 {
     Random::new(address_key(peer) ^ u64::from(peer.port())).bits()

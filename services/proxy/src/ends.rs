@@ -30,6 +30,8 @@ pub struct Client {
 #[derive(Debug)]
 pub struct Server {
     pub(crate) client: ConnectionId,
+    /// The client, as it is blamed for what its bytes may have done.
+    pub(crate) asker: u64,
     pub(crate) upstream: Upstream,
     /// With this one.
     pub(crate) tried: Tried,

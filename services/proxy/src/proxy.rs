@@ -7,7 +7,7 @@ use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Fault, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Failure, Tending, Tried, Upstream, Upstreams, failure_to_connect, found, tend};
+use corelane_upstreams::{Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_connect, found, tend};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version};
 
 type Cx<'a> = corelane::Cx<'a, Notes<Told>>;
@@ -28,6 +28,7 @@ pub struct Proxy {
     tending: Tending,
     /// Clients that have come before any name was resolved.
     early: Vec<ConnectionId>,
+    early_max: usize,
     /// Checks that are under way.
     checks: Vec<ConnectionId>,
     is_draining: bool,
@@ -38,12 +39,26 @@ impl Proxy {
     pub fn new(behind: &Behind, lane: usize) -> Self {
         let upstreams = Upstreams::new(&behind.targets, behind.settings, lane);
         let tending = Tending::new(TENDING, TENDING);
-        Self { upstreams, key: behind.key, header: None, tending, early: Vec::new(), checks: Vec::new(), is_draining: false }
+        Self {
+            upstreams,
+            key: behind.key,
+            header: None,
+            tending,
+            early: Vec::new(),
+            early_max: EARLY_MAX,
+            checks: Vec::new(),
+            is_draining: false,
+        }
     }
 
     /// Has each upstream told by a PROXY header whose connection it gets.
     pub fn header(self, version: Version) -> Self {
         Self { header: Some(version), ..self }
+    }
+
+    /// How many clients may wait until the first names are resolved; one more is turned away. 1,024 by default.
+    pub fn early_max(self, clients: usize) -> Self {
+        Self { early_max: clients, ..self }
     }
 
     /// Has names resolved by something else than the system.
@@ -68,7 +83,7 @@ impl Proxy {
 
     /// Begins a connection to an upstream that this client has not tried. None if there is none, or the lane has no place.
     fn connect(&mut self, cx: &mut Cx<'_>, client: ConnectionId, mut tried: Tried) -> Option<(ConnectionId, Upstream)> {
-        let key = cx.peer_address(client).map(self.key)?;
+        let (key, asker) = cx.peer_address(client).map(|address| ((self.key)(address), client_key(address)))?;
         if tried.is_full() {
             return None;
         }
@@ -77,7 +92,8 @@ impl Proxy {
         // reason: it is in use.
         let address = self.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
         tried.add(upstream);
-        let session = End::Server(Server { client, upstream, tried, since, stage: Stage::Connecting });
+        self.upstreams.used_by(upstream, asker, since);
+        let session = End::Server(Server { client, asker, upstream, tried, since, stage: Stage::Connecting });
         match cx.connect(address, session) {
             Ok(server) => {
                 // Already now, so that the end of a client that has nothing to say is kept for its upstream.
@@ -97,7 +113,7 @@ impl Proxy {
     /// Gives a client to its first upstream; where names are still to be resolved, later.
     fn begin(&mut self, cx: &mut Cx<'_>, client: ConnectionId) -> Option<(ConnectionId, Upstream)> {
         let server = self.connect(cx, client, Tried::default());
-        if server.is_none() && self.upstreams.awaits_names() && self.early.len() < EARLY_MAX {
+        if server.is_none() && self.upstreams.awaits_names() && self.early.len() < self.early_max {
             self.early.push(client);
         } else if server.is_none() {
             self.turn_away(cx, client);
@@ -130,8 +146,8 @@ impl Proxy {
     }
 
     /// An upstream has failed a client.
-    fn failed(&mut self, cx: &mut Cx<'_>, upstream: Upstream, failure: Failure) {
-        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure) else { return };
+    fn failed(&mut self, cx: &mut Cx<'_>, upstream: Upstream, failure: Failure, asker: Option<u64>) {
+        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
         cx.count(ProxyCounter::Ejections, 1);
         let address = self.upstreams.address(upstream).map(Address::to_string).unwrap_or_default();
         let name = self.upstreams.name(upstream).unwrap_or_default();
@@ -160,7 +176,7 @@ impl Proxy {
     fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, fault: Option<Fault>) {
         let failure = failure_to_connect(fault);
         if let Some(failure) = failure {
-            self.failed(cx, server.upstream, failure);
+            self.failed(cx, server.upstream, failure, None);
         }
         let is_waiting = cx.peer_address(server.client).is_some();
         match failure.and_then(|_| self.connect(cx, server.client, server.tried)) {
@@ -182,7 +198,7 @@ impl Proxy {
             stage => {
                 self.upstreams.disconnected(server.upstream);
                 if stage == Stage::Silent && ending == Ending::Error {
-                    self.failed(cx, server.upstream, Failure::Reset);
+                    self.failed(cx, server.upstream, Failure::Reset, Some(server.asker));
                 }
                 if is_cut(ending) {
                     cx.abort(server.client);
@@ -305,6 +321,10 @@ impl StreamService for Proxy {
     fn closed(&mut self, cx: &mut Cx<'_>, session: End, ending: Ending) {
         match session {
             End::Client(Client { server: Some((server, _)), is_joined }) if !is_joined || is_cut(ending) => cx.abort(server),
+            End::Client(Client { server: None, .. }) => {
+                let own = cx.id();
+                self.early.retain(|early| *early != own);
+            }
             End::Client(_) | End::Checked => {}
             End::Server(server) => self.server_closed(cx, &server, ending),
             End::Check(upstream) => {

@@ -8,7 +8,7 @@ use corelane::admin::reports::Level;
 use corelane::service::{Address, ConnectionId, Instant};
 use corelane::{Cx, Silent};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Upstream, Upstreams};
+use corelane_upstreams::{Upstream, Upstreams, client_key};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -179,8 +179,9 @@ impl Hub {
         up.ticket = None;
         cx.resume(way.client);
         let (upstream, failure) = (up.upstream, fault.failure());
+        let asker = (!matches!(fault, Fault::Unreachable | Fault::Unheard)).then_some(way.asker);
         let Some(failure) = failure else { return };
-        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure) else { return };
+        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
         let name = self.upstreams.name(upstream).unwrap_or_default();
         let words = format_args!(
             "upstream {name} is left out for {:?}: {} failures in a row, the last one {failure:?}",
@@ -272,7 +273,9 @@ impl Hub {
             let at = now + self.timeout;
             self.alarm_at(cx, at);
         }
-        let mut new = Way::new((client, facts), (upstream, key), now);
+        let asker = client_key(from);
+        self.upstreams.used_by(upstream, asker, now);
+        let mut new = Way::new((client, facts), (upstream, key, asker), now);
         new.tried.add(upstream);
         Ok(self.ways.add(|old| match old {
             Some(old) => {

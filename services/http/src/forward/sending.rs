@@ -90,6 +90,7 @@ pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usi
             upstreams.end(way.upstream);
             way.tried.add(other);
             way.upstream = other;
+            upstreams.used_by(other, way.asker, now);
             true
         }
         // An upstream may close what is idle just as it is used (RFC 9112 section 9.3.1).

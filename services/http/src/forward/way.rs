@@ -71,6 +71,8 @@ pub(super) struct Way {
     pub upstream: Upstream,
     /// Its key, for the choice of that.
     pub key: u64,
+    /// Its client, whose bytes may have made an upstream fail.
+    pub asker: u64,
     pub tried: Tried,
     /// The number of its connection there, as long as that has to do with it.
     pub up: Option<usize>,
@@ -103,12 +105,13 @@ pub(super) struct Way {
 }
 
 impl Way {
-    pub fn new((client, facts): (ConnectionId, Facts), (upstream, key): (Upstream, u64), now: Instant) -> Self {
+    pub fn new((client, facts): (ConnectionId, Facts), (upstream, key, asker): (Upstream, u64, u64), now: Instant) -> Self {
         Self {
             client,
             facts,
             upstream,
             key,
+            asker,
             tried: Tried::default(),
             up: None,
             head: None,

@@ -236,7 +236,7 @@ fn early_hints_are_passed_on_to_who_knows_of_them() {
 
 #[test]
 fn a_head_that_may_be_sent_again_lies_in_the_lanes_memory() {
-    let mut case = Case::new(1, |forward| forward);
+    let mut case = Case::new(1, |forward| forward.timeout(2 * S));
     let peer = case.rig.connect(1);
     case.rig.wait(MS);
     let long = "x".repeat(12_000);
@@ -249,7 +249,9 @@ fn a_head_that_may_be_sent_again_lies_in_the_lanes_memory() {
     // On a link that was used before, and of which nothing was heard yet.
     let held: usize = case.rig.arenas[0].holders().iter().map(|holder| holder.bytes).sum();
     assert!(case.rig.named("forwards_reused") == 1 && held >= 12_000, "{held} bytes are held");
-    peer.reset();
+    case.rig.wait(5 * S);
+    assert!(case.hear(&peer).starts_with("HTTP/1.1 504 "));
+    peer.close();
     case.rig.wait(10 * MS);
     assert_eq!(case.rig.lane_count(LaneCounter::MemoryUsed), 0);
     case.close();
