@@ -12,7 +12,7 @@ const TO: Text = Text::new(
     "to",
     "HOST:PORT,..",
     are_targets,
-    "upstreams: HOST:PORT, [IPv6]:PORT or unix:PATH, each with *WEIGHT behind it if it is to have more than others",
+    "upstreams: HOST:PORT, [IPv6]:PORT or unix:PATH, with tls:// before one that is spoken to by TLS, each with *WEIGHT behind it if it is to have more than others",
 )
 .naming(|text| text.parse::<Targets>().iter().flat_map(Targets::ports).map(Use::Connected).collect());
 

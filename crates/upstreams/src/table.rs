@@ -3,12 +3,14 @@
 use crate::choice::{Candidate, choose};
 use crate::health::{Ejected, Health};
 use crate::one::{Failure, One, mark};
+use crate::reach::{Reach, named};
 use crate::settings::Settings;
 use crate::shown::{Row, State};
 use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
-use corelane::service::Random;
+use corelane::service::{Learned, Random};
 use corelane::{Address, Instant};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The most upstreams that one use may try.
@@ -85,6 +87,8 @@ pub enum Due {
 #[derive(Debug)]
 struct Listed {
     target: Target,
+    /// By which name it is asked for in TLS.
+    asked: Option<Arc<Learned>>,
     /// When its name is resolved next.
     resolve_at: Instant,
     /// It has had addresses.
@@ -123,6 +127,7 @@ impl Upstreams {
     pub fn new(targets: &Targets, settings: Settings, lane: usize) -> Self {
         let listed = |target: &Target| Listed {
             target: target.clone(),
+            asked: target.tls().map(named),
             resolve_at: if matches!(target.place(), Place::Named { .. }) { AT_ONCE } else { Instant::NEVER },
             is_known: false,
             fault: None,
@@ -265,6 +270,12 @@ impl Upstreams {
     /// Where an upstream is; none for a void name.
     pub fn address(&self, upstream: Upstream) -> Option<&Address> {
         self.find(upstream).map(|one| &one.address)
+    }
+
+    /// How an upstream is connected to; none for a void name.
+    pub fn reach(&self, upstream: Upstream) -> Option<Reach> {
+        let one = self.find(upstream)?;
+        Some(Reach { address: one.address.clone(), name: self.listed[usize::from(one.target)].asked.clone() })
     }
 
     /// Its name as the operator wrote it; none for a void one.

@@ -70,13 +70,17 @@ pub fn tend<T: Talk, S: 'static>(
                 let resolve = tending.resolve;
                 cx.offload(move || Found(resolve(&host, port)), tending.completed);
             }
-            Due::Check { upstream, address } => match cx.connect(address, session(upstream)) {
-                Ok(check) => begun.push(check),
-                Err(_) => {
-                    // The bound of connections is ours, and says nothing of the upstream.
-                    upstreams.checked(upstream, cx.now(), None);
+            Due::Check { upstream, .. } => {
+                // reason: one that is checked is there.
+                let reach = upstreams.reach(upstream).expect("an upstream that is checked is there");
+                match reach.dial(cx, session(upstream)) {
+                    Ok(check) => begun.push(check),
+                    Err(_) => {
+                        // The bound of connections is ours, and says nothing of the upstream.
+                        upstreams.checked(upstream, cx.now(), None);
+                    }
                 }
-            },
+            }
         }
     }
     let next = upstreams.next_due();

@@ -3,9 +3,9 @@
 use crate::application::Application;
 use crate::outgoing::Outgoing;
 use crate::session::Session;
-use corelane::service::{Address, ConnectionId, ServiceError};
+use corelane::service::{ConnectionId, ServiceError};
 use corelane::{Cx, Talk};
-use corelane_upstreams::{Tending, Upstream, Upstreams, tend};
+use corelane_upstreams::{Reach, Tending, Upstream, Upstreams, tend};
 use std::fmt;
 
 /// How an application opens connections, and has its upstreams tended, whatever it stands within ([`Hosts`](crate::Hosts)): the sessions of a service are of one type, and it does not know which.
@@ -17,7 +17,7 @@ pub struct Within<T: Talk> {
 }
 
 /// Opens a connection.
-type Dial<T> = fn(&mut Cx<'_, T>, Address, Box<dyn Outgoing<T>>) -> Result<ConnectionId, ServiceError>;
+type Dial<T> = fn(&mut Cx<'_, T>, Reach, Box<dyn Outgoing<T>>) -> Result<ConnectionId, ServiceError>;
 
 /// Tends upstreams.
 type Tend<T> = fn(&mut Cx<'_, T>, &mut Upstreams, Tending, MakeCheck<'_, T>) -> Vec<ConnectionId>;
@@ -29,7 +29,7 @@ impl<T: Talk> Within<T> {
     /// In a service whose application is of type `A`.
     pub(crate) fn of<A: Application<Talk = T>>() -> Self {
         Self {
-            dial: |cx, to, outgoing| cx.connect(to, Session::<A>::opened(outgoing)),
+            dial: |cx, to, outgoing| to.dial(cx, Session::<A>::opened(outgoing)),
             tend: |cx, upstreams, tending, make| tend(cx, upstreams, tending, |upstream| Session::<A>::opened(make(upstream))),
         }
     }

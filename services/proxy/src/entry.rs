@@ -30,7 +30,7 @@ const SEND_PROXY: OneOf = OneOf::new(
     "begin each connection to an upstream with a PROXY header that names the client",
 );
 
-const OWN: [Choice; 2] = [Choice::OneOf(SEND_PROXY), proxied::OPTION];
+const OWN: [Choice; 4] = [Choice::OneOf(SEND_PROXY), proxied::OPTION, tls::UPSTREAM_OPTIONS[0], tls::UPSTREAM_OPTIONS[1]];
 
 /// The upstreams' options, and the proxy's own.
 const OPTIONS: [Choice; upstreams::OPTIONS.len() + OWN.len()] = {
@@ -40,7 +40,11 @@ const OPTIONS: [Choice; upstreams::OPTIONS.len() + OWN.len()] = {
         all[at] = upstreams::OPTIONS[at];
         at += 1;
     }
-    (all[at], all[at + 1]) = (OWN[0], OWN[1]);
+    let mut own = 0;
+    while own < OWN.len() {
+        all[at + own] = OWN[own];
+        own += 1;
+    }
     all
 };
 
@@ -71,8 +75,9 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
         V2 => Some(Version::V2),
         _ => None,
     };
+    let speak_tls = behind.targets.speak_tls();
     let made = move |lane| version.into_iter().fold(Proxy::new(&behind, lane), Proxy::header);
-    lanes.serve(&asked.url().to_string(), made)
+    tls::towards(lanes.serve(&asked.url().to_string(), made)?, asked, speak_tls, |client| client)
 }
 
 #[cfg(test)]
@@ -92,6 +97,9 @@ mod tests {
             ("?balance=least", "means nothing without to=HOST:PORT"),
             ("?to=a", "write HOST:PORT"),
             ("?to=a:1&balance=most", "none of round-robin, least, address, flow"),
+            ("?to=a:1&upstream-name=b", "means nothing without to=tls://"),
+            ("?to=tls://a:1&upstream-ca=/nowhere", "/nowhere: No such file"),
+            ("?to=tls://a:1&upstream-name=a%20b", "no name of a server"),
             ("?to=a:1&send-proxy=v3", "none of none, v1, v2"),
         ] {
             let error = of(&format!("tcp://127.0.0.1:0{wrong}")).unwrap_err();

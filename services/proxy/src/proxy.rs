@@ -4,10 +4,12 @@ use crate::counters::ProxyCounter;
 use crate::ends::{Client, End, Server, Stage, Told};
 use crate::header::header;
 use corelane::admin::reports::Level;
-use corelane::service::{ConnectionId, Ending, Fault, Notes, Outcome};
+use corelane::service::{ConnectionId, Ending, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_connect, found, tend};
+use corelane_upstreams::{
+    Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_agree, failure_to_connect, found, tend,
+};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version};
 
 type Cx<'a> = corelane::Cx<'a, Notes<Told>>;
@@ -90,11 +92,11 @@ impl Proxy {
         let since = cx.now();
         let upstream = self.upstreams.begin(since, key, &tried)?;
         // reason: it is in use.
-        let address = self.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
+        let reach = self.upstreams.reach(upstream).expect("an upstream that was taken is there");
         tried.add(upstream);
         self.upstreams.used_by(upstream, asker, since);
         let session = End::Server(Server { client, asker, upstream, tried, since, stage: Stage::Connecting });
-        match cx.connect(address, session) {
+        match reach.dial(cx, session) {
             Ok(server) => {
                 // Already now, so that the end of a client that has nothing to say is kept for its upstream.
                 cx.pair(client, server);
@@ -173,8 +175,7 @@ impl Proxy {
     }
 
     /// The connection to an upstream was not opened: another one is tried.
-    fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, fault: Option<Fault>) {
-        let failure = failure_to_connect(fault);
+    fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, failure: Option<Failure>) {
         if let Some(failure) = failure {
             self.failed(cx, server.upstream, failure, None);
         }
@@ -190,11 +191,29 @@ impl Proxy {
         }
     }
 
+    /// What is wrong with an upstream with which no TLS came about, which the operator is told; none where it is this side that has ended it.
+    fn disagreed(&mut self, cx: &mut Cx<'_>, server: &Server, ending: Ending) -> Option<Failure> {
+        let (own, is_awaited) = (cx.id(), cx.peer_address(server.client).is_some());
+        let refused = cx.peer(own).and_then(|peer| peer.learned?.refused.clone());
+        let reach = self.upstreams.reach(server.upstream);
+        let failure = failure_to_agree(ending, reach.as_ref(), refused.is_some(), is_awaited)?;
+        let name = self.upstreams.name(server.upstream).unwrap_or_default();
+        let why = refused.unwrap_or_else(|| "it has not ended its handshake in time".to_owned());
+        cx.report_kind("untrusted", Level::Warn, format_args!("no TLS with upstream {name}: {why}"));
+        Some(failure)
+    }
+
     /// The end of a connection to an upstream, or of an attempt.
     fn server_closed(&mut self, cx: &mut Cx<'_>, server: &Server, ending: Ending) {
         match server.stage {
-            Stage::Connecting if ending == Ending::Error => self.retry(cx, server, cx.fault()),
-            Stage::Connecting => cx.abort(server.client),
+            Stage::Connecting if ending == Ending::Error => {
+                let failure = failure_to_connect(cx.fault());
+                self.retry(cx, server, failure);
+            }
+            Stage::Connecting => match self.disagreed(cx, server, ending) {
+                Some(failure) => self.retry(cx, server, Some(failure)),
+                None => cx.abort(server.client),
+            },
             stage => {
                 self.upstreams.disconnected(server.upstream);
                 if stage == Stage::Silent && ending == Ending::Error {
@@ -328,7 +347,11 @@ impl StreamService for Proxy {
             End::Client(_) | End::Checked => {}
             End::Server(server) => self.server_closed(cx, &server, ending),
             End::Check(upstream) => {
-                let has_failed = ending == Ending::Error && failure_to_connect(cx.fault()).is_some();
+                let has_failed = match ending {
+                    Ending::Error => failure_to_connect(cx.fault()).is_some(),
+                    // Those that are broken off as a drain begins say nothing.
+                    _ => !self.is_draining && self.upstreams.reach(upstream).is_some_and(|reach| reach.is_secured()),
+                };
                 self.checked(cx, upstream, has_failed.then_some(false));
             }
         }

@@ -5,10 +5,10 @@ use super::up::{Stage, Up};
 use super::way::{Facts, Way};
 use crate::within::Within;
 use corelane::admin::reports::Level;
-use corelane::service::{Address, ConnectionId, Instant};
+use corelane::service::{Address, ConnectionId, Ending, Instant};
 use corelane::{Cx, Silent};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Upstream, Upstreams, client_key};
+use corelane_upstreams::{Failure, Upstream, Upstreams, client_key, failure_to_agree};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -179,7 +179,7 @@ impl Hub {
         up.ticket = None;
         cx.resume(way.client);
         let (upstream, failure) = (up.upstream, fault.failure());
-        let asker = (!matches!(fault, Fault::Unreachable | Fault::Unheard)).then_some(way.asker);
+        let asker = (!matches!(fault, Fault::Unreachable | Fault::Unheard | Fault::Untrusted)).then_some(way.asker);
         let Some(failure) = failure else { return };
         let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
         let name = self.upstreams.name(upstream).unwrap_or_default();
@@ -246,6 +246,19 @@ impl Hub {
             up.stage = Stage::Over;
             up.id.into_iter().for_each(|id| cx.close(id));
         }
+    }
+
+    /// What is wrong with an upstream with which no TLS came about, which the operator is told; none where it is this side that has ended the link.
+    pub fn disagreed(&mut self, cx: &mut Cx<'_>, up: usize, ending: Ending) -> Option<Failure> {
+        let own = cx.id();
+        let refused = cx.peer(own).and_then(|peer| peer.learned?.refused.clone());
+        let up = self.ups.get(up);
+        let reach = self.upstreams.reach(up.upstream);
+        let failure = failure_to_agree(ending, reach.as_ref(), refused.is_some(), up.way.is_some())?;
+        let name = self.upstreams.name(up.upstream).unwrap_or_default();
+        let why = refused.unwrap_or_else(|| "it has not ended its handshake in time".to_owned());
+        cx.report_kind("untrusted", Level::Warn, format_args!("no TLS with upstream {name}: {why}"));
+        Some(failure)
     }
 
     /// A check of an upstream has ended.

@@ -78,12 +78,16 @@ impl Outgoing<Silent> for Link {
     fn closed(&mut self, cx: &mut Cx<'_>, ending: Ending) {
         let mut hub = self.hub.borrow_mut();
         let is_stale = hub.up(self.up).is_stale();
+        let is_opening = matches!(hub.up(self.up).stage, Stage::Opening);
+        let disagreed = if is_opening { hub.disagreed(cx, self.up, ending) } else { None };
         let fault = match &hub.up(self.up).stage {
             Stage::Opening if ending == Ending::Error => match failure_to_connect(cx.fault()) {
                 Some(Failure::Timeout) => Fault::Unheard,
                 Some(_) => Fault::Unreachable,
                 None => Fault::Full,
             },
+            Stage::Opening if disagreed == Some(Failure::Timeout) => Fault::Unheard,
+            Stage::Opening if disagreed.is_some() => Fault::Untrusted,
             // This side has ended it, for want of something: nothing is said of the upstream, which may be at work on the request.
             _ if matches!(ending, Ending::Closing | Ending::Aborted) => Fault::Cut,
             Stage::Head(_) if is_stale => Fault::Stale,

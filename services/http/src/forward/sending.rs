@@ -24,6 +24,7 @@ pub(super) fn begin(shared: &HubRef, cx: &mut Cx<'_>, head: &Head<'_>, (from, as
     let Hub { ways, upstreams, text, .. } = &mut *hub;
     let way = ways.get(number);
     let name = upstreams.name(way.upstream).filter(|name| !name.starts_with("unix:")).unwrap_or("localhost");
+    let name = name.trim_start_matches("tls://");
     text.clear();
     write_request(text, head, asker, name);
     // This call is for the client, which pays.
@@ -57,9 +58,9 @@ fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reu
         }
     }
     // reason: it is in use.
-    let address = hub.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
+    let reach = hub.upstreams.reach(upstream).expect("an upstream that was taken is there");
     let up = hub.ups.add(|_| Some(Up::opening(upstream, number)));
-    match (hub.within.dial)(cx, address, Box::new(Link::new(shared.clone(), up))) {
+    match (hub.within.dial)(cx, reach, Box::new(Link::new(shared.clone(), up))) {
         Ok(id) => {
             hub.ups.get(up).id = Some(id);
             let way = hub.ways.get(number);
@@ -84,7 +85,7 @@ pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usi
     let way = ways.get(number);
     assert!(way.up.is_none(), "what has failed carries nothing");
     let reuses = match fault {
-        Fault::Unreachable | Fault::Unheard if !way.tried.is_full() => {
+        Fault::Unreachable | Fault::Unheard | Fault::Untrusted if !way.tried.is_full() => {
             let other = upstreams.begin(now, way.key, &way.tried).ok_or(fault)?;
             upstreams.retried(way.upstream);
             upstreams.end(way.upstream);
