@@ -164,6 +164,7 @@ impl Upstreams {
         let mark = mark(&address);
         let one = One {
             target,
+            group: listed.target.group(),
             address,
             weight: listed.target.weight(),
             mark,
@@ -220,7 +221,12 @@ impl Upstreams {
     /// Begins a use: the next upstream in rotation that was not tried. Where all others are ejected, one of those; where none serves, none. `key` is for
     /// [`Balance::Hash`](crate::Balance::Hash) ([`address_key`](crate::address_key), [`flow_key`](crate::flow_key)). [`Upstreams::end`] is owed for it.
     pub fn begin(&mut self, now: Instant, key: u64, tried: &Tried) -> Option<Upstream> {
-        let taken = self.choose(now, key, tried)?;
+        self.begin_in(0, now, key, tried)
+    }
+
+    /// The same of those in this [group](Target::group).
+    pub fn begin_in(&mut self, group: u16, now: Instant, key: u64, tried: &Tried) -> Option<Upstream> {
+        let taken = self.choose(group, now, key, tried)?;
         self.turn += 1;
         let entry = &mut self.entries[usize::from(taken)];
         // reason: candidates are those that are there.
@@ -230,10 +236,10 @@ impl Upstreams {
         Some(Upstream { index: taken, generation: entry.generation })
     }
 
-    fn choose(&mut self, now: Instant, key: u64, tried: &Tried) -> Option<u16> {
-        self.gather(tried, |one| one.is_in_rotation(now), now);
+    fn choose(&mut self, group: u16, now: Instant, key: u64, tried: &Tried) -> Option<u16> {
+        self.gather(tried, |one| one.group == group && one.is_in_rotation(now), now);
         if self.candidates.is_empty() {
-            self.gather(tried, One::serves, now);
+            self.gather(tried, |one| one.group == group && one.serves(), now);
         }
         let ahead = std::mem::take(&mut self.ahead) % self.candidates.len().max(1);
         let mut taken = None;
@@ -320,9 +326,11 @@ impl Upstreams {
     /// A use has failed; it has still to be ended. `client` is whose bytes may have caused that, if the upstream had got some: where others use the upstream too, failures that go with one client alone
     /// eject nobody. Returns whether it was ejected for that.
     pub fn failed(&mut self, upstream: Upstream, now: Instant, failure: Failure, client: Option<u64>) -> Option<Ejected> {
+        let group = self.there(upstream).group;
+        let is_other = |one: &One| one.group == group && one.is_in_rotation(now);
         let others = (0..)
             .zip(&self.entries)
-            .any(|(index, Entry { one, .. })| index != upstream.index && one.as_ref().is_some_and(|one| one.is_in_rotation(now)));
+            .any(|(index, Entry { one, .. })| index != upstream.index && one.as_ref().is_some_and(is_other));
         let settings = self.settings;
         let one = self.there(upstream);
         one.counts.note(failure);
@@ -368,14 +376,18 @@ impl Upstreams {
     }
 
     fn set_drained(&mut self, name: &str, is_drained: bool, changed: impl Fn(&mut One)) -> usize {
-        let mut named = 0;
-        let target = self.listed.iter().position(|listed| listed.target.name() == name);
-        if let Some(target) = target {
-            (self.listed[target].is_drained, named) = (is_drained, 1);
+        // Several groups may have it.
+        let mut targets = Vec::new();
+        for (target, listed) in self.listed.iter_mut().enumerate().filter(|(_, listed)| listed.target.name() == name) {
+            listed.is_drained = is_drained;
+            targets.push(target);
         }
         let mut addresses = 0;
         for one in self.entries.iter_mut().filter_map(|entry| entry.one.as_mut()) {
-            let is_named = target.map_or_else(|| one.address.to_string() == name, |target| usize::from(one.target) == target);
+            let is_named = match &targets[..] {
+                [] => one.address.to_string() == name,
+                targets => targets.contains(&usize::from(one.target)),
+            };
             if is_named && !one.is_leaving {
                 addresses += 1;
                 if one.is_drained != is_drained {
@@ -384,7 +396,7 @@ impl Upstreams {
                 }
             }
         }
-        named.max(addresses)
+        targets.len().max(addresses)
     }
 
     /// The next thing to be done by now, if there is one; ask until there is none.

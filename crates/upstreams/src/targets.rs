@@ -41,6 +41,7 @@ pub struct Target {
     weight: u16,
     /// Its name in TLS, if it is spoken to so.
     tls: Option<String>,
+    group: u16,
 }
 
 impl Target {
@@ -57,6 +58,11 @@ impl Target {
     /// The name that its certificate must have, if TLS is spoken to it: its host, or its address without the port.
     pub fn tls(&self) -> Option<&str> {
         self.tls.as_deref()
+    }
+
+    /// Which of several groups it is of: a use is of one. The first is 0.
+    pub fn group(&self) -> u16 {
+        self.group
     }
 
     /// Its part beside others, 1 to [`WEIGHT_MAX`]. Each address of a name has it.
@@ -82,6 +88,28 @@ impl Targets {
     /// All of them, in their order.
     pub fn all(&self) -> &[Target] {
         &self.0
+    }
+
+    /// No targets, to be [added](Targets::add).
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds one to a group.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn add(&mut self, text: &str, group: u16) -> Result<(), TargetError> {
+        let wrong = |why: String| TargetError { text: text.to_owned(), why };
+        let target = Target { group, ..target(text).map_err(wrong)? };
+        if self.0.iter().any(|known| known.name == target.name && known.group == group) {
+            return Err(wrong("it is named twice: give it a weight instead, as in HOST:PORT*2".to_owned()));
+        }
+        if self.0.len() == TARGETS_MAX {
+            return Err(wrong(format!("there are {TARGETS_MAX} upstreams at the most")));
+        }
+        self.0.push(target);
+        Ok(())
     }
 
     /// Whether TLS is spoken to any of them.
@@ -119,19 +147,9 @@ impl FromStr for Targets {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
-        let wrong = |text: &str, why: String| TargetError { text: text.to_owned(), why };
-        let mut all: Vec<Target> = Vec::new();
-        for text in text.split(',') {
-            let target = target(text).map_err(|why| wrong(text, why))?;
-            if all.iter().any(|known| known.name == target.name) {
-                return Err(wrong(text, "it is named twice: give it a weight instead, as in HOST:PORT*2".to_owned()));
-            }
-            if all.len() == TARGETS_MAX {
-                return Err(wrong(text, format!("there are {TARGETS_MAX} upstreams at the most")));
-            }
-            all.push(target);
-        }
-        Ok(Self(all))
+        let mut all = Self::none();
+        text.split(',').try_for_each(|text| all.add(text, 0))?;
+        Ok(all)
     }
 }
 
@@ -143,7 +161,7 @@ fn target(text: &str) -> Result<Target, String> {
     let (at, is_tls) = name.strip_prefix(TLS).map_or((name, false), |at| (at, true));
     let place = place(at)?;
     let tls = is_tls.then(|| tls_name(&place)).transpose()?;
-    Ok(Target { name: name.to_owned(), place, weight, tls })
+    Ok(Target { name: name.to_owned(), place, weight, tls, group: 0 })
 }
 
 fn tls_name(place: &Place) -> Result<String, String> {
