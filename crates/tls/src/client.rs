@@ -57,6 +57,7 @@ pub struct Client {
     protocols: Vec<Vec<u8>>,
     certificate: Option<Pem>,
     resumes: bool,
+    is_for_named: bool,
     provider: Arc<CryptoProvider>,
 }
 
@@ -65,13 +66,19 @@ impl Client {
     /// lets it, and its cryptography is ring's.
     pub fn new(trust: Trust) -> Self {
         let provider = Arc::new(usual());
-        Self { trust, name: None, protocols: Vec::new(), certificate: None, resumes: true, provider }
+        Self { trust, name: None, protocols: Vec::new(), certificate: None, resumes: true, is_for_named: false, provider }
     }
 
     /// The name (or the address) of all servers that it connects to: it asks for that (RFC 6066, section 3), and it must stand in their certificates. By default it is the
     /// IP address that is connected to; a server at a Unix socket has none, and must be named.
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Speaks TLS on connections alone that are opened by a name ([`Cx::connect_named`](corelane::Cx::connect_named)), which it asks for unless [another](Client::name) was given for all. All others are as they were.
+    pub fn for_named(mut self) -> Self {
+        self.is_for_named = true;
         self
     }
 
@@ -117,6 +124,7 @@ impl Client {
             certificate: certificate.map(Arc::new),
             protocols: self.protocols.clone(),
             resumes: self.resumes,
+            is_for_named: self.is_for_named,
             provider: self.provider.clone(),
         };
         program.configured(&Arc::default())?;
@@ -167,6 +175,7 @@ struct SharedClient {
     certificate: Option<Arc<CertifiedKey>>,
     protocols: Vec<Vec<u8>>,
     resumes: bool,
+    is_for_named: bool,
     provider: Arc<CryptoProvider>,
 }
 
@@ -189,6 +198,11 @@ impl SharedClient {
 
     /// The name by which a server is asked for, and known.
     fn name_of(&self, peer: &Peer) -> Result<ServerName<'static>, TransformError> {
+        let asked = peer.learned.as_ref().and_then(|learned| learned.server_name.as_deref());
+        if let Some(asked) = asked.filter(|_| self.name.is_none()) {
+            let unfit = |error| TransformError(format!("{asked} is no name of a server: {error}"));
+            return ServerName::try_from(asked.to_owned()).map_err(unfit);
+        }
         let by_address = || peer.address.ip().map(|ip| ServerName::IpAddress(ip.to_canonical().into()));
         let name = self.name.clone().or_else(by_address);
         name.ok_or_else(|| {
@@ -228,7 +242,8 @@ impl Caller {
         let config = Arc::new(program.configured(&clock).expect("the provider has been tried"));
         move |side, peer| {
             let connect = || program.name_of(peer).and_then(|name| call(&config, name));
-            (side == Side::Client).then(|| match connect() {
+            let is_named = peer.learned.as_ref().is_some_and(|learned| learned.server_name.is_some());
+            (side == Side::Client && (is_named || !program.is_for_named)).then(|| match connect() {
                 Ok(tls) => Box::new(OnLane { tls, clock: clock.clone(), handshake: None }) as Box<dyn Transform>,
                 Err(error) => Box::new(Refuses(error)),
             })

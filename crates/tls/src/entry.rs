@@ -37,7 +37,7 @@
 //! ```
 
 use crate::identity::authorities;
-use crate::{Clients, Pem, Server};
+use crate::{Client, Clients, Pem, Server, Trust};
 use corelane::service::entry::choice::{Choice, Flag, Text};
 use corelane::service::entry::{Asked, Scheme};
 use corelane::{Error, Lanes};
@@ -62,6 +62,44 @@ const CLIENTS: Text =
     Text::new("clients", "FILE", any, "let in only clients whose certificate was signed by an authority in this PEM file")
         .reading();
 const STRANGERS: Flag = Flag::new("strangers", "with clients=FILE, let in clients that show no certificate, too");
+
+const UPSTREAM_CA: Text = Text::new(
+    "upstream-ca",
+    "FILE",
+    any,
+    "believe upstreams at tls:// whose certificate an authority in this PEM file has signed, or that stands in it; by default those that this system trusts",
+)
+.reading();
+const UPSTREAM_NAME: Text = Text::new(
+    "upstream-name",
+    "NAME",
+    any,
+    "ask all upstreams at tls:// for this name, which their certificates must have; by default each for the name in its own address",
+);
+
+/// The options of a service that speaks TLS to servers behind it.
+pub const UPSTREAM_OPTIONS: [Choice; 2] = [Choice::Text(UPSTREAM_CA), Choice::Text(UPSTREAM_NAME)];
+
+/// Has the connections that the service that was added last opens by a name speak TLS, if `is_wanted`: some of its upstreams are to be spoken to so. `tune` adds what the service knows itself.
+///
+/// # Errors
+/// [`Error::Option`] with what is wrong with a file or a name, or means nothing.
+pub fn towards(lanes: Lanes, asked: &Asked, is_wanted: bool, tune: impl FnOnce(Client) -> Client) -> Result<Lanes, Error> {
+    let chosen = asked.chosen();
+    if !is_wanted {
+        let without = UPSTREAM_OPTIONS.iter().find(|option| chosen.has(option.name()));
+        return without
+            .map_or(Ok(lanes), |option| Err(asked.refuse(option.name(), "it means nothing without to=tls://HOST:PORT")));
+    }
+    let trust = chosen.text(&UPSTREAM_CA).map_or(Trust::System, |path| Trust::Authorities(path.into()));
+    let client = tune(Client::new(trust).for_named());
+    let client = chosen.text(&UPSTREAM_NAME).into_iter().fold(client, Client::name);
+    let at_fault = |error: &crate::Error| match error {
+        crate::Error::Name { .. } => UPSTREAM_NAME.name,
+        _ => UPSTREAM_CA.name,
+    };
+    client.load().map_err(|error| asked.refuse(at_fault(&error), error.to_string()))?.before(lanes)
+}
 
 /// The options of a scheme behind TLS.
 pub const OPTIONS: &[Choice] = &[Choice::Text(CERTIFICATE), Choice::Text(KEY), Choice::Text(CLIENTS), Choice::Flag(STRANGERS)];

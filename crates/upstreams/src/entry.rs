@@ -12,7 +12,7 @@ const TO: Text = Text::new(
     "to",
     "HOST:PORT,..",
     are_targets,
-    "upstreams: HOST:PORT, [IPv6]:PORT or unix:PATH, each with *WEIGHT behind it if it is to have more than others",
+    "upstreams: HOST:PORT, [IPv6]:PORT or unix:PATH, with tls:// before one that is spoken to by TLS, each with *WEIGHT behind it if it is to have more than others",
 )
 .naming(|text| text.parse::<Targets>().iter().flat_map(Targets::ports).map(Use::Connected).collect());
 
@@ -91,8 +91,23 @@ pub fn behind(asked: &Asked) -> Result<Option<Behind>, Error> {
         return without.map_or(Ok(None), |option| Err(asked.refuse(option.name(), "it means nothing without to=HOST:PORT")));
     };
     let targets = text.parse().map_err(|error: crate::TargetError| asked.refuse(TO.name, error.to_string()))?;
+    Ok(Some(chosen_for(chosen, targets)))
+}
+
+/// The same; with these targets where none is named.
+///
+/// # Errors
+/// As [`behind`], for a list that cannot be used.
+pub fn behind_or(asked: &Asked, targets: Targets) -> Result<Behind, Error> {
+    match asked.chosen().has(TO.name) {
+        true => behind(asked).map(|found| found.unwrap_or_else(|| chosen_for(asked.chosen(), targets))),
+        false => Ok(chosen_for(asked.chosen(), targets)),
+    }
+}
+
+fn chosen_for(chosen: &Chosen, targets: Targets) -> Behind {
     let key = if chosen.one_of(&BALANCE) == BY_FLOW { flow_key } else { address_key };
-    Ok(Some(Behind { targets, settings: settings(chosen), key }))
+    Behind { targets, settings: settings(chosen), key }
 }
 
 fn settings(chosen: &Chosen) -> Settings {

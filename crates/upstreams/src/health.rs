@@ -23,6 +23,10 @@ pub struct Ejected {
 pub(crate) struct Health {
     /// Failures in a row since it was ejected or has answered.
     failures: u32,
+    /// Whose bytes may have caused the first of those that a client may have caused.
+    suspect: Option<u64>,
+    /// It is not the bytes of one client alone that went with all of them: the upstream is at fault.
+    is_borne_out: bool,
     /// Ejections in a row: without as long a time between them as the last one took.
     ejections: u32,
     /// The end of its last ejection.
@@ -44,6 +48,8 @@ impl Health {
     pub fn new(rises_from: Option<Instant>) -> Self {
         Self {
             failures: 0,
+            suspect: None,
+            is_borne_out: false,
             ejections: 0,
             ejected_until: None,
             lasted: Duration::ZERO,
@@ -75,15 +81,17 @@ impl Health {
         u32::try_from(part).unwrap_or(SHARE_MAX).clamp(SHARE_MIN, SHARE_MAX)
     }
 
-    /// A use has failed. The upstream is ejected if that was one too many, and others are there.
-    pub fn failed(&mut self, now: Instant, settings: &Settings, others: bool) -> Option<Ejected> {
+    /// A use has failed; `client` may have caused that by its bytes, if one is named. The upstream is ejected if that was one too many, others are there, and not all in the row go with one client.
+    pub fn failed(&mut self, now: Instant, settings: &Settings, others: bool, client: Option<u64>) -> Option<Ejected> {
         if settings.failures_max == 0 || self.ejected_until(now).is_some() {
             // Uses that were under way when it was ejected say nothing new.
             return None;
         }
         self.failures = self.failures.saturating_add(1);
+        self.is_borne_out |= client.is_none_or(|client| self.suspect.is_some_and(|suspect| suspect != client));
+        self.suspect = self.suspect.or(client);
         let failures_max = if self.is_on_trial { 1 } else { settings.failures_max };
-        if self.failures < failures_max || !others {
+        if self.failures < failures_max || !others || !self.is_borne_out {
             return None;
         }
         if self.ejected_until.is_some_and(|until| now - until >= self.lasted) {
@@ -95,6 +103,7 @@ impl Health {
         let until = now + self.lasted;
         (self.ejected_until, self.rises_from, self.is_on_trial) = (Some(until), Some(until), true);
         let failures = std::mem::take(&mut self.failures);
+        (self.suspect, self.is_borne_out) = (None, false);
         Some(Ejected { failures, lasts: self.lasted })
     }
 
@@ -102,11 +111,14 @@ impl Health {
     pub fn answered(&mut self, now: Instant) {
         if self.ejected_until(now).is_none() {
             (self.failures, self.is_on_trial) = (0, false);
+            (self.suspect, self.is_borne_out) = (None, false);
         }
     }
 
     /// A check has ended; returns whether the upstream is up, if that has changed.
     pub fn checked(&mut self, now: Instant, check: &Check, is_well: bool) -> Option<bool> {
+        // No client has to do with a check.
+        self.is_borne_out |= !is_well;
         if is_well != self.is_down {
             self.contrary = 0;
             return None;
@@ -136,7 +148,7 @@ mod tests {
     }
 
     fn fail(health: &mut Health, now: Instant, times: u32) -> Option<u64> {
-        (0..times).find_map(|_| health.failed(now, &SETTINGS, true)).map(|ejected| ejected.lasts.as_secs())
+        (0..times).find_map(|_| health.failed(now, &SETTINGS, true, None)).map(|ejected| ejected.lasts.as_secs())
     }
 
     #[test]
@@ -144,11 +156,32 @@ mod tests {
         let mut health = Health::new(None);
         assert_eq!(fail(&mut health, at(0), 4), None);
         health.answered(at(0));
-        assert_eq!((fail(&mut health, at(0), 4), health.failed(at(0), &SETTINGS, false)), (None, None), "there is no other");
-        let ejected = health.failed(at(0), &SETTINGS, true);
+        assert_eq!(
+            (fail(&mut health, at(0), 4), health.failed(at(0), &SETTINGS, false, None)),
+            (None, None),
+            "there is no other"
+        );
+        let ejected = health.failed(at(0), &SETTINGS, true, None);
         assert_eq!(ejected, Some(Ejected { failures: 6, lasts: Duration::from_secs(10) }));
         assert_eq!((health.ejected_until(at(9)), health.ejected_until(at(10))), (Some(at(10)), None));
         assert_eq!(fail(&mut health, at(5), 9), None, "it is ejected already");
+    }
+
+    #[test]
+    fn failures_that_go_with_one_client_alone_eject_nobody() {
+        let mut health = Health::new(None);
+        let fail = |health: &mut Health, client| health.failed(at(0), &SETTINGS, true, Some(client)).is_some();
+        assert!((0..20).all(|_| !fail(&mut health, 1)));
+        assert!(fail(&mut health, 2), "another one has met the same");
+        let mut health = Health::new(None);
+        (0..20).for_each(|_| assert!(!fail(&mut health, 1)));
+        assert!(health.failed(at(0), &SETTINGS, true, None).is_some(), "nobody's bytes had to do with it");
+        let mut health = Health::new(None);
+        (0..20).for_each(|_| assert!(!fail(&mut health, 1)));
+        health.answered(at(0));
+        assert!(!fail(&mut health, 2) && (0..3).all(|_| !fail(&mut health, 2)), "an answer ends the row");
+        health.checked(at(0), &Check::every(Duration::from_secs(1)), false);
+        assert!(fail(&mut health, 2), "a check has failed as well");
     }
 
     #[test]

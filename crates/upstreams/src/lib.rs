@@ -13,7 +13,7 @@
 //! * **A name with several addresses is several upstreams.** Each has its own health and counters. They come and go as the name is resolved again. One that has gone is
 //!   taken no more, and leaves when its last use has ended.
 //! * **A use** is one request, or one connection of a proxy of bytes. It begins with the choice and ends exactly once. The choice by least connections counts uses.
-//! * **Health.** An upstream that fails several times in a row is *ejected*: it is taken no more for a time that doubles with each ejection. The last one in rotation is never ejected, and
+//! * **Health.** An upstream that fails several times in a row is *ejected*: it is taken no more for a time that doubles with each ejection. Where several clients use it, failures that go with the bytes of one of them alone do not count. The last one in rotation is never ejected, and
 //!   those that are ejected are taken before a client is turned away. An active check may say that an upstream is down; that one is taken by nobody.
 //! * **Lanes share nothing**, so each lane has its own table, and judges by what it has seen itself.
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ mod choice;
 pub mod entry;
 mod health;
 mod one;
+mod reach;
 mod settings;
 mod shown;
 mod table;
@@ -30,12 +31,13 @@ mod targets;
 mod tend;
 mod times;
 
-pub use blame::failure_to_connect;
+pub use blame::{failure_to_agree, failure_to_connect};
 pub use health::Ejected;
 pub use one::{Counts, Failure};
+pub use reach::Reach;
 pub use settings::{Balance, Check, Settings};
 pub use shown::{Row, State};
 pub use table::{Due, TRIES_MAX, Tried, Upstream, Upstreams};
 pub use targets::{ADDRESSES_MAX, Place, TARGETS_MAX, Target, TargetError, Targets, WEIGHT_MAX};
-pub use tend::{Tending, address_key, flow_key, found, tend};
+pub use tend::{Tending, address_key, client_key, flow_key, found, tend};
 pub use times::Times;

@@ -4,6 +4,10 @@ use crate::health::Health;
 use crate::settings::Settings;
 use crate::times::Times;
 use corelane::{Address, Instant};
+use std::time::Duration;
+
+/// For how long a use of another client counts.
+const SHARED_FOR: Duration = Duration::from_secs(600);
 
 /// How a use of an upstream has failed, by the upstream's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +102,7 @@ impl Counts {
 pub(crate) struct One {
     /// Which of the targets it belongs to.
     pub target: u16,
+    pub group: u16,
     pub address: Address,
     pub weight: u16,
     /// By which the choice by key knows it.
@@ -120,6 +125,9 @@ pub(crate) struct One {
     pub is_checked: bool,
     pub counts: Counts,
     pub times: Times,
+    /// Whose use began last, and when one began of another client than the one before.
+    pub client: Option<u64>,
+    pub shared_at: Option<Instant>,
 }
 
 impl One {
@@ -136,6 +144,18 @@ impl One {
     /// Whether it is taken in its turn.
     pub fn is_in_rotation(&self, now: Instant) -> bool {
         self.serves() && self.health.ejected_until(now).is_none()
+    }
+
+    /// A use of this client has begun.
+    pub fn used_by(&mut self, client: u64, now: Instant) {
+        if self.client.replace(client).is_some_and(|before| before != client) {
+            self.shared_at = Some(now);
+        }
+    }
+
+    /// Whether several clients have used it lately: then a client that makes it fail harms others.
+    pub fn is_shared(&self, now: Instant) -> bool {
+        self.shared_at.is_some_and(|at| now - at < SHARED_FOR)
     }
 
     /// Its weight for the choice, in thousandths of its share.

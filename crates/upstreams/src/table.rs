@@ -3,12 +3,14 @@
 use crate::choice::{Candidate, choose};
 use crate::health::{Ejected, Health};
 use crate::one::{Failure, One, mark};
+use crate::reach::{Reach, named};
 use crate::settings::Settings;
 use crate::shown::{Row, State};
 use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
-use corelane::service::Random;
+use corelane::service::{Learned, Random};
 use corelane::{Address, Instant};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The most upstreams that one use may try.
@@ -85,6 +87,8 @@ pub enum Due {
 #[derive(Debug)]
 struct Listed {
     target: Target,
+    /// By which name it is asked for in TLS.
+    asked: Option<Arc<Learned>>,
     /// When its name is resolved next.
     resolve_at: Instant,
     /// It has had addresses.
@@ -123,6 +127,7 @@ impl Upstreams {
     pub fn new(targets: &Targets, settings: Settings, lane: usize) -> Self {
         let listed = |target: &Target| Listed {
             target: target.clone(),
+            asked: target.tls().map(named),
             resolve_at: if matches!(target.place(), Place::Named { .. }) { AT_ONCE } else { Instant::NEVER },
             is_known: false,
             fault: None,
@@ -159,6 +164,7 @@ impl Upstreams {
         let mark = mark(&address);
         let one = One {
             target,
+            group: listed.target.group(),
             address,
             weight: listed.target.weight(),
             mark,
@@ -174,6 +180,8 @@ impl Upstreams {
             is_checked: false,
             counts: Default::default(),
             times: Default::default(),
+            client: None,
+            shared_at: None,
         };
         let free = self.entries.iter().position(|entry| entry.one.is_none());
         match free {
@@ -213,7 +221,12 @@ impl Upstreams {
     /// Begins a use: the next upstream in rotation that was not tried. Where all others are ejected, one of those; where none serves, none. `key` is for
     /// [`Balance::Hash`](crate::Balance::Hash) ([`address_key`](crate::address_key), [`flow_key`](crate::flow_key)). [`Upstreams::end`] is owed for it.
     pub fn begin(&mut self, now: Instant, key: u64, tried: &Tried) -> Option<Upstream> {
-        let taken = self.choose(now, key, tried)?;
+        self.begin_in(0, now, key, tried)
+    }
+
+    /// The same of those in this [group](Target::group).
+    pub fn begin_in(&mut self, group: u16, now: Instant, key: u64, tried: &Tried) -> Option<Upstream> {
+        let taken = self.choose(group, now, key, tried)?;
         self.turn += 1;
         let entry = &mut self.entries[usize::from(taken)];
         // reason: candidates are those that are there.
@@ -223,10 +236,10 @@ impl Upstreams {
         Some(Upstream { index: taken, generation: entry.generation })
     }
 
-    fn choose(&mut self, now: Instant, key: u64, tried: &Tried) -> Option<u16> {
-        self.gather(tried, |one| one.is_in_rotation(now), now);
+    fn choose(&mut self, group: u16, now: Instant, key: u64, tried: &Tried) -> Option<u16> {
+        self.gather(tried, |one| one.group == group && one.is_in_rotation(now), now);
         if self.candidates.is_empty() {
-            self.gather(tried, One::serves, now);
+            self.gather(tried, |one| one.group == group && one.serves(), now);
         }
         let ahead = std::mem::take(&mut self.ahead) % self.candidates.len().max(1);
         let mut taken = None;
@@ -265,6 +278,12 @@ impl Upstreams {
         self.find(upstream).map(|one| &one.address)
     }
 
+    /// How an upstream is connected to; none for a void name.
+    pub fn reach(&self, upstream: Upstream) -> Option<Reach> {
+        let one = self.find(upstream)?;
+        Some(Reach { address: one.address.clone(), name: self.listed[usize::from(one.target)].asked.clone() })
+    }
+
     /// Its name as the operator wrote it; none for a void one.
     pub fn name(&self, upstream: Upstream) -> Option<&str> {
         self.find(upstream).map(|one| self.listed[usize::from(one.target)].target.name())
@@ -299,15 +318,24 @@ impl Upstreams {
         one.health.answered(now);
     }
 
-    /// A use has failed by its fault; the use has still to be ended. Returns whether it was ejected for that.
-    pub fn failed(&mut self, upstream: Upstream, now: Instant, failure: Failure) -> Option<Ejected> {
+    /// A use that has begun is this client's ([`client_key`](crate::client_key)).
+    pub fn used_by(&mut self, upstream: Upstream, client: u64, now: Instant) {
+        self.there(upstream).used_by(client, now);
+    }
+
+    /// A use has failed; it has still to be ended. `client` is whose bytes may have caused that, if the upstream had got some: where others use the upstream too, failures that go with one client alone
+    /// eject nobody. Returns whether it was ejected for that.
+    pub fn failed(&mut self, upstream: Upstream, now: Instant, failure: Failure, client: Option<u64>) -> Option<Ejected> {
+        let group = self.there(upstream).group;
+        let is_other = |one: &One| one.group == group && one.is_in_rotation(now);
         let others = (0..)
             .zip(&self.entries)
-            .any(|(index, Entry { one, .. })| index != upstream.index && one.as_ref().is_some_and(|one| one.is_in_rotation(now)));
+            .any(|(index, Entry { one, .. })| index != upstream.index && one.as_ref().is_some_and(is_other));
         let settings = self.settings;
         let one = self.there(upstream);
         one.counts.note(failure);
-        let ejected = one.health.failed(now, &settings, others);
+        let client = client.filter(|_| one.is_shared(now));
+        let ejected = one.health.failed(now, &settings, others, client);
         one.counts.ejections += u64::from(ejected.is_some());
         ejected
     }
@@ -348,14 +376,18 @@ impl Upstreams {
     }
 
     fn set_drained(&mut self, name: &str, is_drained: bool, changed: impl Fn(&mut One)) -> usize {
-        let mut named = 0;
-        let target = self.listed.iter().position(|listed| listed.target.name() == name);
-        if let Some(target) = target {
-            (self.listed[target].is_drained, named) = (is_drained, 1);
+        // Several groups may have it.
+        let mut targets = Vec::new();
+        for (target, listed) in self.listed.iter_mut().enumerate().filter(|(_, listed)| listed.target.name() == name) {
+            listed.is_drained = is_drained;
+            targets.push(target);
         }
         let mut addresses = 0;
         for one in self.entries.iter_mut().filter_map(|entry| entry.one.as_mut()) {
-            let is_named = target.map_or_else(|| one.address.to_string() == name, |target| usize::from(one.target) == target);
+            let is_named = match &targets[..] {
+                [] => one.address.to_string() == name,
+                targets => targets.contains(&usize::from(one.target)),
+            };
             if is_named && !one.is_leaving {
                 addresses += 1;
                 if one.is_drained != is_drained {
@@ -364,7 +396,7 @@ impl Upstreams {
                 }
             }
         }
-        named.max(addresses)
+        targets.len().max(addresses)
     }
 
     /// The next thing to be done by now, if there is one; ask until there is none.

@@ -1,4 +1,4 @@
-//! Upstreams as an operator writes them: `HOST:PORT`, `ADDRESS:PORT`, `[IPv6]:PORT` or `unix:PATH`, each with `*WEIGHT` behind it if it is to have more than others.
+//! Upstreams as an operator writes them: `HOST:PORT`, `ADDRESS:PORT`, `[IPv6]:PORT` or `unix:PATH`, with `tls://` before one that is spoken to by TLS, each with `*WEIGHT` behind it if it is to have more than others.
 
 use corelane::Address;
 use std::fmt;
@@ -15,6 +15,9 @@ pub const WEIGHT_MAX: u16 = 256;
 
 /// The longest name of a host (RFC 1035 section 2.3.4).
 const HOST_BYTES_MAX: usize = 253;
+
+/// Stands before a target that is spoken to by TLS.
+const TLS: &str = "tls://";
 
 /// Where a target is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +39,9 @@ pub struct Target {
     name: String,
     place: Place,
     weight: u16,
+    /// Its name in TLS, if it is spoken to so.
+    tls: Option<String>,
+    group: u16,
 }
 
 impl Target {
@@ -47,6 +53,16 @@ impl Target {
     /// Where it is.
     pub fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// The name that its certificate must have, if TLS is spoken to it: its host, or its address without the port.
+    pub fn tls(&self) -> Option<&str> {
+        self.tls.as_deref()
+    }
+
+    /// Which of several groups it is of: a use is of one. The first is 0.
+    pub fn group(&self) -> u16 {
+        self.group
     }
 
     /// Its part beside others, 1 to [`WEIGHT_MAX`]. Each address of a name has it.
@@ -72,6 +88,33 @@ impl Targets {
     /// All of them, in their order.
     pub fn all(&self) -> &[Target] {
         &self.0
+    }
+
+    /// No targets, to be [added](Targets::add).
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds one to a group.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn add(&mut self, text: &str, group: u16) -> Result<(), TargetError> {
+        let wrong = |why: String| TargetError { text: text.to_owned(), why };
+        let target = Target { group, ..target(text).map_err(wrong)? };
+        if self.0.iter().any(|known| known.name == target.name && known.group == group) {
+            return Err(wrong("it is named twice: give it a weight instead, as in HOST:PORT*2".to_owned()));
+        }
+        if self.0.len() == TARGETS_MAX {
+            return Err(wrong(format!("there are {TARGETS_MAX} upstreams at the most")));
+        }
+        self.0.push(target);
+        Ok(())
+    }
+
+    /// Whether TLS is spoken to any of them.
+    pub fn speak_tls(&self) -> bool {
+        self.0.iter().any(|target| target.tls.is_some())
     }
 
     /// The TCP ports that they are at.
@@ -104,19 +147,9 @@ impl FromStr for Targets {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
-        let wrong = |text: &str, why: String| TargetError { text: text.to_owned(), why };
-        let mut all: Vec<Target> = Vec::new();
-        for text in text.split(',') {
-            let target = target(text).map_err(|why| wrong(text, why))?;
-            if all.iter().any(|known| known.name == target.name) {
-                return Err(wrong(text, "it is named twice: give it a weight instead, as in HOST:PORT*2".to_owned()));
-            }
-            if all.len() == TARGETS_MAX {
-                return Err(wrong(text, format!("there are {TARGETS_MAX} upstreams at the most")));
-            }
-            all.push(target);
-        }
-        Ok(Self(all))
+        let mut all = Self::none();
+        text.split(',').try_for_each(|text| all.add(text, 0))?;
+        Ok(all)
     }
 }
 
@@ -125,7 +158,20 @@ fn target(text: &str) -> Result<Target, String> {
         None => (text, 1),
         Some((name, digits)) => (name, weight(digits)?),
     };
-    Ok(Target { name: name.to_owned(), place: place(name)?, weight })
+    let (at, is_tls) = name.strip_prefix(TLS).map_or((name, false), |at| (at, true));
+    let place = place(at)?;
+    let tls = is_tls.then(|| tls_name(&place)).transpose()?;
+    Ok(Target { name: name.to_owned(), place, weight, tls, group: 0 })
+}
+
+fn tls_name(place: &Place) -> Result<String, String> {
+    match place {
+        Place::Named { host, .. } => Ok(host.clone()),
+        Place::At(address) => address
+            .ip()
+            .map(|ip| ip.to_canonical().to_string())
+            .ok_or_else(|| "a Unix socket has no name that a certificate could prove: write it without tls://".to_owned()),
+    }
 }
 
 fn weight(digits: &str) -> Result<u16, String> {
@@ -181,6 +227,15 @@ mod tests {
     }
 
     #[test]
+    fn those_behind_tls_have_a_name() {
+        let targets: Targets = "tls://a.test:443*2,tls://[::1]:1,tls://10.0.0.1:2,a.test:443".parse().unwrap();
+        let names: Vec<_> = targets.all().iter().map(Target::tls).collect();
+        assert_eq!(names, [Some("a.test"), Some("::1"), Some("10.0.0.1"), None]);
+        assert_eq!((targets.all()[0].name(), targets.all()[0].weight()), ("tls://a.test:443", 2));
+        assert!(targets.speak_tls() && !"a:1".parse::<Targets>().unwrap().speak_tls());
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_the_remedy() {
         for (wrong, said) in [
             ("", "write HOST:PORT"),
@@ -192,6 +247,8 @@ mod tests {
             ("a:+5", "a port from 1 to 65535"),
             ("127.0.0.1:0", "its port is missing"),
             ("127.0.0.1", "write HOST:PORT"),
+            ("tls://unix:/x", "without tls://"),
+            ("tls://a", "write HOST:PORT"),
             ("::1:80", "in brackets"),
             ("[::1]", "a port from 1 to 65535"),
             (":80", "no name of a host"),

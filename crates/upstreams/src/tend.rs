@@ -70,13 +70,17 @@ pub fn tend<T: Talk, S: 'static>(
                 let resolve = tending.resolve;
                 cx.offload(move || Found(resolve(&host, port)), tending.completed);
             }
-            Due::Check { upstream, address } => match cx.connect(address, session(upstream)) {
-                Ok(check) => begun.push(check),
-                Err(_) => {
-                    // The bound of connections is ours, and says nothing of the upstream.
-                    upstreams.checked(upstream, cx.now(), None);
+            Due::Check { upstream, .. } => {
+                // reason: one that is checked is there.
+                let reach = upstreams.reach(upstream).expect("an upstream that is checked is there");
+                match reach.dial(cx, session(upstream)) {
+                    Ok(check) => begun.push(check),
+                    Err(_) => {
+                        // The bound of connections is ours, and says nothing of the upstream.
+                        upstreams.checked(upstream, cx.now(), None);
+                    }
                 }
-            },
+            }
         }
     }
     let next = upstreams.next_due();
@@ -95,6 +99,14 @@ pub fn address_key(peer: &Address) -> u64 {
         None => 0,
     };
     Random::new(bits as u64 ^ Random::new((bits >> 64) as u64).bits()).bits()
+}
+
+/// A client as it is blamed for what its bytes may have done: its IPv4 address, or its network of IPv6 (/64), which one host is given.
+pub fn client_key(peer: &Address) -> u64 {
+    match peer.ip().map(|ip| ip.to_canonical()) {
+        Some(IpAddr::V6(ip)) => Random::new((ip.to_bits() >> 64) as u64 ^ 1 << 63).bits(),
+        _ => address_key(peer),
+    }
 }
 
 /// The key by which each flow has an upstream of its own: IP address and port.

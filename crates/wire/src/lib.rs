@@ -10,6 +10,7 @@
 //! | [`rpc`] | ONC RPC version 2, its record marking, AUTH_NONE and AUTH_SYS | RFC 5531 |
 //! | [`rpcbind`] | port mapper (version 2) and rpcbind (versions 3 and 4), universal addresses | RFC 1833, RFC 5665 |
 //! | [`http1`] | HTTP/1.1, for servers and clients | RFC 9110, RFC 9112, RFC 3986 |
+//! | [`hello`] | the name that a client of TLS asks for | RFC 8446, RFC 6066 |
 //! | [`nfs3`] | arguments and results of NFS version 3 | RFC 1813 |
 //! | [`pattern`] | a stream of bytes whose places tell what they are | this project |
 //! | [`packet`] | packets: Ethernet, VLAN, ARP, IP, ICMP, UDP, TCP, tunnels | the RFCs that each file names |
@@ -62,6 +63,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod hello;
 pub mod http1;
 pub mod nfs3;
 pub mod packet;

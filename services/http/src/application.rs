@@ -1,6 +1,7 @@
 //! What an author writes: applications, and exchanges that go on after the first call.
 
 use crate::outcome::{Answered, Begun, Switched};
+use crate::within::Within;
 use crate::{Parts, Reply, Request};
 use corelane::service::{Asking, Call, Declaration, Lost, Origin, Outcome, Refused, Shared};
 use corelane::{Cx, Talk};
@@ -74,6 +75,10 @@ pub trait Application: Sized + 'static {
 
     /// As [`StreamService::drain_began`](corelane::StreamService::drain_began).
     fn drain_began(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// Is told, before all else, how connections are opened in the service that it stands in. Applications within another are told by that one.
+    #[doc(hidden)] // The service calls it, and no program.
+    fn stand_within(&mut self, _within: Within<Self::Talk>) {}
 
     /// As [`StreamService::ending`](corelane::StreamService::ending).
     fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}

@@ -69,7 +69,7 @@ const LOG: Text =
 const LOG_FORMAT: OneOf =
     OneOf::new("log-format", "FORMAT", &[COMBINED, JSON], "with log=FILE, how a line is written: json is an object");
 
-const OWN: [Choice; 12] = [
+const OWN: [Choice; 14] = [
     Choice::Text(ROOT),
     Choice::Text(SITE),
     Choice::Text(INDEX),
@@ -82,6 +82,8 @@ const OWN: [Choice; 12] = [
     Choice::OneOf(LOG_FORMAT),
     proxied::OPTION,
     Choice::Time(UPSTREAM_TIMEOUT),
+    tls::UPSTREAM_OPTIONS[0],
+    tls::UPSTREAM_OPTIONS[1],
 ];
 
 /// Its own options, and those of upstreams.
@@ -120,8 +122,9 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
         let lanes = forward(lanes, asked, log.clone(), behind)?;
         return Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)));
     }
-    if chosen.has(UPSTREAM_TIMEOUT.name) {
-        return Err(asked.refuse(UPSTREAM_TIMEOUT.name, "it means nothing without to=HOST:PORT"));
+    let of_upstreams = [UPSTREAM_TIMEOUT.name, tls::UPSTREAM_OPTIONS[0].name(), tls::UPSTREAM_OPTIONS[1].name()];
+    if let Some(option) = of_upstreams.into_iter().find(|option| chosen.has(option)) {
+        return Err(asked.refuse(option, "it means nothing without to=HOST:PORT"));
     }
     let lanes = match (has_files, chosen.has(REPLY.name)) {
         (true, false) => serve_files(lanes, asked, log.clone()),
@@ -181,7 +184,9 @@ fn forward(lanes: Lanes, asked: &Asked, log: Option<AccessLog>, behind: upstream
         return Err(asked.refuse(option, "with to=HOST:PORT all requests are sent on: leave one of them out"));
     }
     let timeout = chosen.time(&UPSTREAM_TIMEOUT);
-    serve(lanes, asked, log, move |lane| Forward::new(&behind, lane).timeout(timeout))
+    let speak_tls = behind.targets.speak_tls();
+    let lanes = serve(lanes, asked, log, move |lane| Forward::new(&behind, lane).timeout(timeout))?;
+    tls::towards(lanes, asked, speak_tls, |client| client.protocols(&[b"http/1.1"]))
 }
 
 /// Hosts and their directories.
@@ -315,6 +320,8 @@ mod tests {
             ("?root=/&to=a:1", "leave one of them out"),
             ("?listing&to=a:1", "leave one of them out"),
             ("?to=a", "write HOST:PORT"),
+            ("?root=/&upstream-ca=/x", "means nothing without to=HOST:PORT"),
+            ("?to=a:1&upstream-ca=/x", "means nothing without to=tls://"),
             ("?root=/&upstream-timeout=1s", "means nothing without to=HOST:PORT"),
             ("?root=/nowhere/at/all", "is no directory"),
             ("?root=/&errors=/nowhere", "write errors=DIR"),

@@ -60,6 +60,12 @@ impl Forward {
         Self { hub: Hub::new(behind, lane, Within::of::<Self>()) }
     }
 
+    /// Where its tokens begin, for one within [`Hosts`](crate::Hosts): by default at 0.
+    pub fn tokens(self, begin: u64) -> Self {
+        self.hub.borrow_mut().tokens = begin;
+        self
+    }
+
     /// How long an upstream that owes an answer, or the rest of one, may be silent. Then the client is told 504 (Gateway Timeout), or its answer is broken off. `answer_limit` is to be longer.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.hub.borrow_mut().timeout = timeout;
@@ -99,7 +105,8 @@ impl Application for Forward {
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>, token: u64) {
-        match token {
+        let begin = self.hub.borrow().tokens;
+        match token - begin {
             TENDING => tend(&self.hub, cx),
             _ => self.hub.borrow_mut().look_for_silent(cx),
         }
@@ -107,6 +114,10 @@ impl Application for Forward {
 
     fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
         resolved(&self.hub, cx, outcome);
+    }
+
+    fn stand_within(&mut self, within: Within<Silent>) {
+        self.hub.borrow_mut().within = within;
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_>) {

@@ -8,6 +8,7 @@
 mod names;
 
 use crate::application::{Application, Exchange, Flow, Goes, Handled, Produced};
+use crate::within::Within;
 use crate::{Parts, Reply, Request};
 use corelane::service::{Declaration, Outcome, Refused, Shared};
 use corelane::{Cx, Silent};
@@ -103,6 +104,10 @@ impl<A: Application<Talk = Silent>> Application for Hosts<A> {
 
     fn alarm(&mut self, cx: &mut Cx<'_>, token: u64) {
         self.of_token(token).alarm(cx, token);
+    }
+
+    fn stand_within(&mut self, within: Within<Silent>) {
+        self.sites.iter_mut().for_each(|site| site.stand_within(within.clone()));
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_>) {

@@ -4,6 +4,7 @@
 use crate::Reply;
 use crate::application::Application;
 use crate::backlog::UNAVAILABLE_AND_CLOSED;
+use crate::counters::HttpCounter;
 use crate::facts::Facts;
 use crate::log::{Asked, Sent, Trace};
 use crate::outcome::{Answered, Done};
@@ -15,6 +16,9 @@ use corelane_wire::http1::Status;
 
 const HEAD: &str = "408 Request Timeout\nthe head of the request did not come whole in time\n";
 const CONTENT: &str = "408 Request Timeout\nthe content of the request did not come whole in time\n";
+
+const UNINVITED: &str =
+    "504 Gateway Timeout\nthe server behind this one has neither answered nor asked for the content in time\n";
 
 /// Whether its client owes the rest of the content.
 fn awaits_content<A: Application>(running: &Running<A>) -> bool {
@@ -36,6 +40,11 @@ impl<A: Application> Http<A> {
             Some(Active::Collected(mut collected)) => self.answer_overdue(call, CONTENT, Trace::Noted(&mut collected.note)),
             Some(Active::Running(mut running)) if awaits_content(&running) && running.sent.status == 0 => {
                 self.tell_gone(call.cx, &mut running);
+                // It waits to be told to go on, as it may, and it is another server that has not said so.
+                if running.relaying == Relaying::Reads && !running.is_invited {
+                    call.cx.count(HttpCounter::ForwardsTimedOut, 1);
+                    return self.answer(call, (Status::GATEWAY_TIMEOUT, UNINVITED), Trace::Noted(&mut running.note));
+                }
                 self.answer_overdue(call, CONTENT, Trace::Noted(&mut running.note))
             }
             // It was answered: the answer may still be on its way.
@@ -48,12 +57,16 @@ impl<A: Application> Http<A> {
         }
     }
 
-    fn answer_overdue(&mut self, call: &mut Call<'_, '_, A::Talk>, words: &str, mut trace: Trace<'_>) -> Next {
+    fn answer_overdue(&mut self, call: &mut Call<'_, '_, A::Talk>, words: &str, trace: Trace<'_>) -> Next {
+        self.answer(call, (Status::REQUEST_TIMEOUT, words), trace)
+    }
+
+    fn answer(&mut self, call: &mut Call<'_, '_, A::Talk>, (status, words): (Status, &str), mut trace: Trace<'_>) -> Next {
         if call.cx.waits_for_memory(call.cx.id()) {
             return self.answer_without_memory(call, trace);
         }
         let reply = Reply::new(call.output, &self.desk, Facts::LAST, trace.again());
-        let answer = reply.answer(Status::REQUEST_TIMEOUT).media("text/plain; charset=utf-8");
+        let answer = reply.answer(status).media("text/plain; charset=utf-8");
         match answer.bytes::<Answered>(words.as_bytes()) {
             Ok(answered @ Answered(Done::Written(_))) => {
                 self.log_answer(trace, &answered, Facts::LAST);

@@ -40,6 +40,13 @@ impl<'o> Reply<'o> {
         Answer::dated(Now { output, desk }, desk.clone(), facts, (status, date))
     }
 
+    /// Tells the client an interim answer that another server has given: its whole head. Without memory it is left out, as nothing hangs on it.
+    pub(crate) fn hint(&mut self, head: &[u8]) {
+        if self.output.write(head).is_ok() {
+            self.desk.count_answer(Status::EARLY_HINTS.code());
+        }
+    }
+
     /// Has the client's protocol change to that of `to`, which is another connection of this service, with `lines`, each with its line end, of which one is Upgrade: 101 (Switching Protocols).
     ///
     /// # Errors

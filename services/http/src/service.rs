@@ -7,6 +7,7 @@ use crate::desk::Desk;
 use crate::log::{AccessLog, Ended, Sent};
 use crate::session::{Active, Look, Session, Spare};
 use crate::settings::Settings;
+use crate::within::Within;
 use corelane::service::{
     Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, Owes, OwnCounter, Peer,
     Ticket,
@@ -43,7 +44,8 @@ impl<A: Application> Http<A> {
     const COUNTED: &'static Joined = &Joined::new(HttpCounter::DECLARED, A::COUNTERS);
 
     /// Serves `application` with the default settings.
-    pub fn new(application: A) -> Self {
+    pub fn new(mut application: A) -> Self {
+        application.stand_within(Within::of::<A>());
         Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Spare::new(), exchanges: 0 }
     }
 

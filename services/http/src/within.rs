@@ -3,30 +3,46 @@
 use crate::application::Application;
 use crate::outgoing::Outgoing;
 use crate::session::Session;
-use corelane::service::{Address, ConnectionId, ServiceError};
-use corelane::{Cx, Silent};
-use corelane_upstreams::{Tending, Upstream, Upstreams, tend};
+use corelane::service::{ConnectionId, ServiceError};
+use corelane::{Cx, Talk};
+use corelane_upstreams::{Reach, Tending, Upstream, Upstreams, tend};
+use std::fmt;
 
 /// How an application opens connections, and has its upstreams tended, whatever it stands within ([`Hosts`](crate::Hosts)): the sessions of a service are of one type, and it does not know which.
-#[derive(Clone, Copy)]
-pub(crate) struct Within {
+pub struct Within<T: Talk> {
     /// Opens a connection of this service. Fails at the bound of connections.
-    pub dial: Dial,
+    pub(crate) dial: Dial<T>,
     /// Returns the connections of checks that have begun.
-    pub tend: fn(&mut Cx<'_>, &mut Upstreams, Tending, MakeCheck<'_>) -> Vec<ConnectionId>,
+    pub(crate) tend: Tend<T>,
 }
 
 /// Opens a connection.
-type Dial = fn(&mut Cx<'_>, Address, Box<dyn Outgoing<Silent>>) -> Result<ConnectionId, ServiceError>;
+type Dial<T> = fn(&mut Cx<'_, T>, Reach, Box<dyn Outgoing<T>>) -> Result<ConnectionId, ServiceError>;
+
+/// Tends upstreams.
+type Tend<T> = fn(&mut Cx<'_, T>, &mut Upstreams, Tending, MakeCheck<'_, T>) -> Vec<ConnectionId>;
 
 /// Makes the connection that checks an upstream.
-pub(crate) type MakeCheck<'a> = &'a mut dyn FnMut(Upstream) -> Box<dyn Outgoing<Silent>>;
+pub(crate) type MakeCheck<'a, T> = &'a mut dyn FnMut(Upstream) -> Box<dyn Outgoing<T>>;
 
-impl Within {
-    pub fn of<A: Application<Talk = Silent>>() -> Self {
+impl<T: Talk> Within<T> {
+    /// In a service whose application is of type `A`.
+    pub(crate) fn of<A: Application<Talk = T>>() -> Self {
         Self {
-            dial: |cx, to, outgoing| cx.connect(to, Session::<A>::opened(outgoing)),
+            dial: |cx, to, outgoing| to.dial(cx, Session::<A>::opened(outgoing)),
             tend: |cx, upstreams, tending, make| tend(cx, upstreams, tending, |upstream| Session::<A>::opened(make(upstream))),
         }
+    }
+}
+
+impl<T: Talk> Clone for Within<T> {
+    fn clone(&self) -> Self {
+        Self { dial: self.dial, tend: self.tend }
+    }
+}
+
+impl<T: Talk> fmt::Debug for Within<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Within").finish_non_exhaustive()
     }
 }

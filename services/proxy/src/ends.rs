@@ -20,6 +20,8 @@ pub enum End {
 /// A client.
 #[derive(Debug)]
 pub struct Client {
+    /// Which upstreams it gets; none before it has said whom it asks for.
+    pub(crate) group: Option<u16>,
     /// The connection to its upstream, or the attempt at one.
     pub(crate) server: Option<(ConnectionId, Upstream)>,
     /// That is open: bytes pass.
@@ -30,7 +32,10 @@ pub struct Client {
 #[derive(Debug)]
 pub struct Server {
     pub(crate) client: ConnectionId,
+    /// The client, as it is blamed for what its bytes may have done.
+    pub(crate) asker: u64,
     pub(crate) upstream: Upstream,
+    pub(crate) group: u16,
     /// With this one.
     pub(crate) tried: Tried,
     /// When the attempt began.

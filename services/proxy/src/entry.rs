@@ -1,13 +1,14 @@
 //! The service as it declares itself.
 
 use crate::proxy::Proxy;
+use crate::routes::Routes;
 use corelane::service::Limits;
-use corelane::service::entry::choice::{Choice, OneOf};
+use corelane::service::entry::choice::{Choice, OneOf, Text};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
 use corelane_tls::entry as tls;
-use corelane_upstreams::entry as upstreams;
+use corelane_upstreams::{Targets, entry as upstreams};
 use corelane_wire::proxy::Version;
 use std::time::Duration;
 
@@ -30,7 +31,15 @@ const SEND_PROXY: OneOf = OneOf::new(
     "begin each connection to an upstream with a PROXY header that names the client",
 );
 
-const OWN: [Choice; 2] = [Choice::OneOf(SEND_PROXY), proxied::OPTION];
+const SNI: Text = Text::new(
+    "sni",
+    "NAME>HOST:PORT,..",
+    are_routes,
+    "give clients that ask for this name in TLS, or one that ends so (*.NAME), these upstreams, without opening their TLS; all others get those of to=, or are broken off",
+);
+
+const OWN: [Choice; 5] =
+    [Choice::Text(SNI), Choice::OneOf(SEND_PROXY), proxied::OPTION, tls::UPSTREAM_OPTIONS[0], tls::UPSTREAM_OPTIONS[1]];
 
 /// The upstreams' options, and the proxy's own.
 const OPTIONS: [Choice; upstreams::OPTIONS.len() + OWN.len()] = {
@@ -40,7 +49,11 @@ const OPTIONS: [Choice; upstreams::OPTIONS.len() + OWN.len()] = {
         all[at] = upstreams::OPTIONS[at];
         at += 1;
     }
-    (all[at], all[at + 1]) = (OWN[0], OWN[1]);
+    let mut own = 0;
+    while own < OWN.len() {
+        all[at + own] = OWN[own];
+        own += 1;
+    }
     all
 };
 
@@ -59,20 +72,37 @@ pub static ENTRY: Entry = Entry::new(
 .options(&OPTIONS)
 .limits(limits);
 
+fn are_routes(text: &str) -> std::result::Result<(), String> {
+    Routes::read(text, None).map(drop).map_err(|error| error.to_string())
+}
+
 fn limits(limits: &mut Limits) {
     limits.connect_limit = CONNECT_LIMIT;
 }
 
 fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     let missing = "it is missing: write ?to=HOST:PORT,.. for the servers behind";
-    let behind = upstreams::behind(asked)?.ok_or_else(|| asked.refuse(upstreams::TO_NAME, missing))?;
+    let names = asked.chosen().text(&SNI);
+    let behind = match names {
+        None => upstreams::behind(asked)?.ok_or_else(|| asked.refuse(upstreams::TO_NAME, missing))?,
+        Some(_) => upstreams::behind_or(asked, Targets::none())?,
+    };
+    let others = (!behind.targets.all().is_empty()).then_some(&behind.targets);
+    let routed = names.map(|text| Routes::read(text, others)).transpose();
+    let routed = routed.map_err(|error| asked.refuse(SNI.name, error.to_string()))?;
+    let (routes, targets) = routed.map_or((None, behind.targets.clone()), |(routes, targets)| (Some(routes), targets));
+    let behind = upstreams::Behind { targets, ..behind };
     let version = match asked.chosen().one_of(&SEND_PROXY) {
         V1 => Some(Version::V1),
         V2 => Some(Version::V2),
         _ => None,
     };
-    let made = move |lane| version.into_iter().fold(Proxy::new(&behind, lane), Proxy::header);
-    lanes.serve(&asked.url().to_string(), made)
+    let speak_tls = behind.targets.speak_tls();
+    let made = move |lane| {
+        let proxy = version.into_iter().fold(Proxy::new(&behind, lane), Proxy::header);
+        routes.iter().cloned().fold(proxy, Proxy::routes)
+    };
+    tls::towards(lanes.serve(&asked.url().to_string(), made)?, asked, speak_tls, |client| client)
 }
 
 #[cfg(test)]
@@ -82,9 +112,12 @@ mod tests {
     #[test]
     fn what_is_served_is_said() {
         let of = |place: &str| Lanes::per_core().serve_entry(&ENTRY, place).map(drop).map_err(|error| error.to_string());
-        for right in
-            ["to=127.0.0.1:1", "to=a.test:1*3,unix:/x&balance=least&check=1s&send-proxy=v2", "to=[::1]:1&proxy-from=10.0.0.0/8"]
-        {
+        for right in [
+            "to=127.0.0.1:1",
+            "to=a.test:1*3,unix:/x&balance=least&check=1s&send-proxy=v2",
+            "to=[::1]:1&proxy-from=10.0.0.0/8",
+            "sni=a.test>b:1,*.test>[::1]:2&balance=least",
+        ] {
             assert_eq!(of(&format!("tcp://127.0.0.1:0?{right}")), Ok(()), "{right}");
         }
         for (wrong, said) in [
@@ -92,6 +125,10 @@ mod tests {
             ("?balance=least", "means nothing without to=HOST:PORT"),
             ("?to=a", "write HOST:PORT"),
             ("?to=a:1&balance=most", "none of round-robin, least, address, flow"),
+            ("?to=a:1&upstream-name=b", "means nothing without to=tls://"),
+            ("?to=tls://a:1&upstream-ca=/nowhere", "/nowhere: No such file"),
+            ("?to=tls://a:1&upstream-name=a%20b", "no name of a server"),
+            ("?sni=a.test", "write NAME>HOST:PORT"),
             ("?to=a:1&send-proxy=v3", "none of none, v1, v2"),
         ] {
             let error = of(&format!("tcp://127.0.0.1:0{wrong}")).unwrap_err();

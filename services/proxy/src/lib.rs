@@ -9,8 +9,10 @@ mod ends;
 mod entry;
 mod header;
 mod proxy;
+mod routes;
 
 pub use counters::ProxyCounter;
 pub use ends::{End, Told};
 pub use entry::{DEFAULT_PORT, DEFAULT_TLS_PORT, ENTRY};
 pub use proxy::Proxy;
+pub use routes::Routes;

@@ -3,12 +3,17 @@
 use crate::counters::ProxyCounter;
 use crate::ends::{Client, End, Server, Stage, Told};
 use crate::header::header;
+use crate::routes::Routes;
 use corelane::admin::reports::Level;
-use corelane::service::{ConnectionId, Ending, Fault, Notes, Outcome};
+use corelane::service::{ConnectionId, Ending, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Failure, Tending, Tried, Upstream, Upstreams, failure_to_connect, found, tend};
+use corelane_upstreams::{
+    Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_agree, failure_to_connect, found, tend,
+};
+use corelane_wire::hello::{self, Step};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version};
+use std::fmt;
 
 type Cx<'a> = corelane::Cx<'a, Notes<Told>>;
 
@@ -25,9 +30,12 @@ pub struct Proxy {
     key: fn(&Address) -> u64,
     /// The PROXY header that upstreams get.
     header: Option<Version>,
+    /// By which clients that speak TLS are told apart, if they are.
+    routes: Option<Routes>,
     tending: Tending,
     /// Clients that have come before any name was resolved.
-    early: Vec<ConnectionId>,
+    early: Vec<(ConnectionId, u16)>,
+    early_max: usize,
     /// Checks that are under way.
     checks: Vec<ConnectionId>,
     is_draining: bool,
@@ -38,12 +46,32 @@ impl Proxy {
     pub fn new(behind: &Behind, lane: usize) -> Self {
         let upstreams = Upstreams::new(&behind.targets, behind.settings, lane);
         let tending = Tending::new(TENDING, TENDING);
-        Self { upstreams, key: behind.key, header: None, tending, early: Vec::new(), checks: Vec::new(), is_draining: false }
+        Self {
+            upstreams,
+            key: behind.key,
+            header: None,
+            routes: None,
+            tending,
+            early: Vec::new(),
+            early_max: EARLY_MAX,
+            checks: Vec::new(),
+            is_draining: false,
+        }
     }
 
     /// Has each upstream told by a PROXY header whose connection it gets.
     pub fn header(self, version: Version) -> Self {
         Self { header: Some(version), ..self }
+    }
+
+    /// Gives each client upstreams of the group of the name that it asks for in TLS, which is not opened for that.
+    pub fn routes(self, routes: Routes) -> Self {
+        Self { routes: Some(routes), ..self }
+    }
+
+    /// How many clients may wait until the first names are resolved; one more is turned away. 1,024 by default.
+    pub fn early_max(self, clients: usize) -> Self {
+        Self { early_max: clients, ..self }
     }
 
     /// Has names resolved by something else than the system.
@@ -67,21 +95,32 @@ impl Proxy {
     }
 
     /// Begins a connection to an upstream that this client has not tried. None if there is none, or the lane has no place.
-    fn connect(&mut self, cx: &mut Cx<'_>, client: ConnectionId, mut tried: Tried) -> Option<(ConnectionId, Upstream)> {
-        let key = cx.peer_address(client).map(self.key)?;
+    fn connect(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (client, group): (ConnectionId, u16),
+        mut tried: Tried,
+    ) -> Option<(ConnectionId, Upstream)> {
+        let (key, asker) = cx.peer_address(client).map(|address| ((self.key)(address), client_key(address)))?;
         if tried.is_full() {
             return None;
         }
         let since = cx.now();
-        let upstream = self.upstreams.begin(since, key, &tried)?;
+        let upstream = self.upstreams.begin_in(group, since, key, &tried)?;
         // reason: it is in use.
-        let address = self.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
+        let reach = self.upstreams.reach(upstream).expect("an upstream that was taken is there");
+        let is_secured = reach.is_secured();
         tried.add(upstream);
-        let session = End::Server(Server { client, upstream, tried, since, stage: Stage::Connecting });
-        match cx.connect(address, session) {
+        self.upstreams.used_by(upstream, asker, since);
+        let session = End::Server(Server { client, asker, upstream, group, tried, since, stage: Stage::Connecting });
+        match reach.dial(cx, session) {
             Ok(server) => {
-                // Already now, so that the end of a client that has nothing to say is kept for its upstream.
-                cx.pair_unseen(client, server);
+                // Already now, so that the end of a client that has nothing to say is kept for its upstream. TLS that does not come about would take the client with it.
+                if !is_secured {
+                    cx.pair_unseen(client, server);
+                }
+                // The client takes what comes on it, or does not.
+                cx.charge_to(server, client);
                 Some((server, upstream))
             }
             Err(error) => {
@@ -93,10 +132,10 @@ impl Proxy {
     }
 
     /// Gives a client to its first upstream; where names are still to be resolved, later.
-    fn begin(&mut self, cx: &mut Cx<'_>, client: ConnectionId) -> Option<(ConnectionId, Upstream)> {
-        let server = self.connect(cx, client, Tried::default());
-        if server.is_none() && self.upstreams.awaits_names() && self.early.len() < EARLY_MAX {
-            self.early.push(client);
+    fn begin(&mut self, cx: &mut Cx<'_>, client: ConnectionId, group: u16) -> Option<(ConnectionId, Upstream)> {
+        let server = self.connect(cx, (client, group), Tried::default());
+        if server.is_none() && self.upstreams.awaits_names() && self.early.len() < self.early_max {
+            self.early.push((client, group));
         } else if server.is_none() {
             self.turn_away(cx, client);
         }
@@ -105,12 +144,12 @@ impl Proxy {
 
     /// A name is resolved, or is not: those who have waited for that go on.
     fn serve_early(&mut self, cx: &mut Cx<'_>) {
-        for client in std::mem::take(&mut self.early) {
+        for (client, group) in std::mem::take(&mut self.early) {
             // It may have left.
             if cx.peer_address(client).is_none() {
                 continue;
             }
-            if let Some(server) = self.begin(cx, client) {
+            if let Some(server) = self.begin(cx, client, group) {
                 cx.notify(client, Told { server, is_joined: false });
             }
         }
@@ -127,9 +166,48 @@ impl Proxy {
         cx.abort(client);
     }
 
+    /// A client is broken off for what it asks for.
+    fn refuse(&mut self, cx: &mut Cx<'_>, client: ConnectionId, why: impl fmt::Display) {
+        cx.count(ProxyCounter::ClientsTurnedAway, 1);
+        let words = format_args!("a client was broken off, as {why}: see sni= and to=");
+        cx.report_kind("turned away by name", Level::Warn, words);
+        cx.abort(client);
+    }
+
+    /// Looks for the name that a client asks for, in what it has said so far; what is not whole must come within `read_limit`.
+    fn hear(&mut self, cx: &mut Cx<'_>, client: &mut Client, input: &mut Input) -> Next {
+        let (own, bytes) = (cx.id(), input.len().min(hello::BYTES_MAX));
+        let is_finished = input.is_finished();
+        let mut memory = [0; hello::NAME_BYTES_MAX];
+        // Without memory for it to lie together it is looked at again.
+        let Some(said) = input.contiguous(bytes) else { return Next::More };
+        let name = match hello::server_name(said, &mut memory) {
+            Ok(Step::More) if !is_finished => return Next::More,
+            Ok(Step::More) => {
+                self.refuse(cx, own, "it has ended before it said whom it asks for");
+                return Next::Abort;
+            }
+            Ok(Step::Name(name)) => Some(name),
+            Ok(Step::NoName) => None,
+            Err(fault) => {
+                self.refuse(cx, own, fault);
+                return Next::Abort;
+            }
+        };
+        // reason: nobody is asked for a name otherwise.
+        let group = self.routes.as_ref().expect("clients are told apart").group(name);
+        let Some(group) = group else {
+            self.refuse(cx, own, format_args!("nobody serves {:?}, the name that it asks for", name.unwrap_or_default()));
+            return Next::Abort;
+        };
+        client.group = Some(group);
+        client.server = self.begin(cx, own, group);
+        Next::Wait
+    }
+
     /// An upstream has failed a client.
-    fn failed(&mut self, cx: &mut Cx<'_>, upstream: Upstream, failure: Failure) {
-        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure) else { return };
+    fn failed(&mut self, cx: &mut Cx<'_>, upstream: Upstream, failure: Failure, asker: Option<u64>) {
+        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
         cx.count(ProxyCounter::Ejections, 1);
         let address = self.upstreams.address(upstream).map(Address::to_string).unwrap_or_default();
         let name = self.upstreams.name(upstream).unwrap_or_default();
@@ -155,13 +233,12 @@ impl Proxy {
     }
 
     /// The connection to an upstream was not opened: another one is tried.
-    fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, fault: Option<Fault>) {
-        let failure = failure_to_connect(fault);
+    fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, failure: Option<Failure>) {
         if let Some(failure) = failure {
-            self.failed(cx, server.upstream, failure);
+            self.failed(cx, server.upstream, failure, None);
         }
         let is_waiting = cx.peer_address(server.client).is_some();
-        match failure.and_then(|_| self.connect(cx, server.client, server.tried)) {
+        match failure.and_then(|_| self.connect(cx, (server.client, server.group), server.tried)) {
             Some(next) => {
                 self.upstreams.retried(server.upstream);
                 cx.count(ProxyCounter::Retries, 1);
@@ -172,15 +249,33 @@ impl Proxy {
         }
     }
 
+    /// What is wrong with an upstream with which no TLS came about, which the operator is told; none where it is this side that has ended it.
+    fn disagreed(&mut self, cx: &mut Cx<'_>, server: &Server, ending: Ending) -> Option<Failure> {
+        let (own, is_awaited) = (cx.id(), cx.peer_address(server.client).is_some());
+        let refused = cx.peer(own).and_then(|peer| peer.learned?.refused.clone());
+        let reach = self.upstreams.reach(server.upstream);
+        let failure = failure_to_agree(ending, reach.as_ref(), refused.is_some(), is_awaited)?;
+        let name = self.upstreams.name(server.upstream).unwrap_or_default();
+        let why = refused.unwrap_or_else(|| "it has not ended its handshake in time".to_owned());
+        cx.report_kind("untrusted", Level::Warn, format_args!("no TLS with upstream {name}: {why}"));
+        Some(failure)
+    }
+
     /// The end of a connection to an upstream, or of an attempt.
     fn server_closed(&mut self, cx: &mut Cx<'_>, server: &Server, ending: Ending) {
         match server.stage {
-            Stage::Connecting if ending == Ending::Error => self.retry(cx, server, cx.fault()),
-            Stage::Connecting => cx.abort(server.client),
+            Stage::Connecting if ending == Ending::Error => {
+                let failure = failure_to_connect(cx.fault());
+                self.retry(cx, server, failure);
+            }
+            Stage::Connecting => match self.disagreed(cx, server, ending) {
+                Some(failure) => self.retry(cx, server, Some(failure)),
+                None => cx.abort(server.client),
+            },
             stage => {
                 self.upstreams.disconnected(server.upstream);
                 if stage == Stage::Silent && ending == Ending::Error {
-                    self.failed(cx, server.upstream, Failure::Reset);
+                    self.failed(cx, server.upstream, Failure::Reset, Some(server.asker));
                 }
                 if is_cut(ending) {
                     cx.abort(server.client);
@@ -202,6 +297,9 @@ impl Proxy {
             if output.write(&memory[..bytes]).is_err() {
                 return Next::Abort;
             }
+        }
+        if self.upstreams.reach(server.upstream).is_some_and(|reach| reach.is_secured()) {
+            cx.pair(server.client, own);
         }
         cx.notify(server.client, Told { server: (own, server.upstream), is_joined: true });
         cx.resume(server.client);
@@ -250,10 +348,23 @@ impl StreamService for Proxy {
         self.tend(cx);
     }
 
-    fn open(&mut self, cx: &mut Cx<'_>, _peer: &Peer) -> End {
+    fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> End {
         let client = cx.id();
-        let server = self.begin(cx, client);
-        End::Client(Client { server, is_joined: false })
+        let group = match (&self.routes, &peer.learned) {
+            (None, _) => Some(0),
+            // TLS that ends here has told it already.
+            (Some(routes), Some(learned)) => routes.group(learned.server_name.as_deref()),
+            (Some(_), None) => {
+                // It has `read_limit` to say whom it asks for, from now on.
+                cx.resume(client);
+                return End::Client(Client { group: None, server: None, is_joined: false });
+            }
+        };
+        let server = group.and_then(|group| self.begin(cx, client, group));
+        if group.is_none() {
+            self.refuse(cx, client, "nobody serves the name that it asks for");
+        }
+        End::Client(Client { group, server, is_joined: false })
     }
 
     fn connected(&mut self, cx: &mut Cx<'_>, session: &mut End, output: &mut Output) -> Next {
@@ -278,11 +389,12 @@ impl StreamService for Proxy {
 
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut End, input: &mut Input, _output: &mut Output) -> Next {
         match session {
-            End::Client(Client { server: Some((server, upstream)), is_joined: true }) => {
+            End::Client(Client { server: Some((server, upstream)), is_joined: true, .. }) => {
                 let Some(bytes) = Self::pass(cx, *server, input) else { return Next::Abort };
                 self.upstreams.note_bytes(*upstream, bytes, 0);
                 Next::Continue
             }
+            End::Client(client @ Client { group: None, .. }) => self.hear(cx, client, input),
             // An end without bytes is the pair's, whichever upstream it gets.
             End::Client(_) if input.is_empty() => Next::Continue,
             // What has come waits, and nothing more is read, until there is an upstream for it.
@@ -302,11 +414,19 @@ impl StreamService for Proxy {
 
     fn closed(&mut self, cx: &mut Cx<'_>, session: End, ending: Ending) {
         match session {
-            End::Client(Client { server: Some((server, _)), is_joined }) if !is_joined || is_cut(ending) => cx.abort(server),
+            End::Client(Client { server: Some((server, _)), is_joined, .. }) if !is_joined || is_cut(ending) => cx.abort(server),
+            End::Client(Client { server: None, .. }) => {
+                let own = cx.id();
+                self.early.retain(|(early, _)| *early != own);
+            }
             End::Client(_) | End::Checked => {}
             End::Server(server) => self.server_closed(cx, &server, ending),
             End::Check(upstream) => {
-                let has_failed = ending == Ending::Error && failure_to_connect(cx.fault()).is_some();
+                let has_failed = match ending {
+                    Ending::Error => failure_to_connect(cx.fault()).is_some(),
+                    // Those that are broken off as a drain begins say nothing.
+                    _ => !self.is_draining && self.upstreams.reach(upstream).is_some_and(|reach| reach.is_secured()),
+                };
                 self.checked(cx, upstream, has_failed.then_some(false));
             }
         }

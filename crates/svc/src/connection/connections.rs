@@ -146,6 +146,25 @@ impl Connections {
         index
     }
 
+    /// Has the peer of the connection at `payer` pay for what the outgoing one at `outgoing` holds from now on. Nothing in a call for that one: it pays for the call.
+    pub(crate) fn charge_to(
+        &mut self,
+        states: &[ServiceState],
+        agenda: &mut Agenda,
+        (outgoing, payer): (u32, u32),
+        arena: &Arena,
+    ) {
+        let to = self.there(payer).peer();
+        let connection = self.there(outgoing);
+        let (from, before) = (connection.peer(), connection.payer);
+        if !connection.machine.is_outgoing() || from == to || before == arena.payer() {
+            return;
+        }
+        let sum = states[connection.service() as usize].payers.service;
+        connection.payer = agenda.memory.accounts.transfer(arena, (from, before), to, (outgoing, sum));
+        connection.peer_account = Some(to);
+    }
+
     /// Keeps the session of a connection that is being opened.
     pub(crate) fn keep_session(&mut self, index: u32, session: Box<dyn Any>) {
         let before = self.to_be.insert(index, session);

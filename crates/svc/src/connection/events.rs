@@ -65,7 +65,8 @@ impl Found<'_> {
         }
         self.connection.machine.opened();
         self.agenda.tell_open(self.id.index, ends.flow, kit.now());
-        (self.connection.peer, self.connection.active_at) = (ends, kit.now());
+        let learned = self.connection.peer.learned.take();
+        (self.connection.peer, self.connection.active_at) = (Peer { learned, ..ends }, kit.now());
         self.count(ServiceCounter::Connects, 1);
         true
     }

@@ -19,7 +19,7 @@ use crate::table::notices::{Note, Notice};
 use crate::words::class;
 use crate::words::error::{Error, Refused};
 use crate::words::flows::Flow;
-use crate::words::names::{ConnectionId, Peer, SocketId};
+use crate::words::names::{ConnectionId, Learned, Peer, SocketId};
 use crate::words::talk::{Silent, Talk};
 use crate::words::ticket::Ticket;
 use crate::words::writer::Writer;
@@ -184,6 +184,20 @@ impl<K: Talk> Cx<'_, K> {
         self.connect_from(None, to, session)
     }
 
+    /// [`Cx::connect`] to a server that is known by a name, [`Learned::server_name`]. A transform asks the server for that name, and has it prove that it bears it; it finds the name in [`Peer::learned`], and so does the service.
+    ///
+    /// # Errors
+    /// As for [`Cx::connect`].
+    pub fn connect_named<T: 'static>(
+        &mut self,
+        to: impl Into<Address>,
+        name: Arc<Learned>,
+        session: T,
+    ) -> Result<ConnectionId, Error> {
+        let ends = Peer { address: to.into(), local: Arc::new(NOWHERE), flow: None, learned: Some(name) };
+        self.open(ends, session)
+    }
+
     /// [`Cx::connect`] from one of this machine's addresses; port 0 is chosen in the same way. One address has as many ports for
     /// one peer as `net.ipv4.ip_local_port_range` says (28,232 by default), so more connections need more addresses.
     ///
@@ -195,6 +209,11 @@ impl<K: Talk> Cx<'_, K> {
         to: impl Into<Address>,
         session: T,
     ) -> Result<ConnectionId, Error> {
+        let local = Arc::new(from.unwrap_or(NOWHERE));
+        self.open(Peer { address: to.into(), local, flow: None, learned: None }, session)
+    }
+
+    fn open<T: 'static>(&mut self, ends: Peer, session: T) -> Result<ConnectionId, Error> {
         let state = &self.table.services[self.service as usize];
         if state.session_type != Some(TypeId::of::<T>()) {
             return Err(Error::SessionType { got: std::any::type_name::<T>() });
@@ -202,8 +221,6 @@ impl<K: Talk> Cx<'_, K> {
         if !self.table.has_room(self.service) {
             return Err(Error::Full { connections: self.table.limits(self.service).connections_max });
         }
-        let local = from.unwrap_or(NOWHERE);
-        let ends = Peer { address: to.into(), local: Arc::new(local), flow: None, learned: None };
         let connection = Connection::opening(ends, self.service, self.kit.now());
         let LaneTable { connections, services, agenda, .. } = &mut *self.table;
         let index = connections.admit(services, agenda, connection, &self.kit.arena);
@@ -211,6 +228,19 @@ impl<K: Talk> Cx<'_, K> {
         self.table.there(index).time_opening(self.kit);
         self.table.begin_connect(self.kit, index);
         Ok(self.table.there(index).id)
+    }
+
+    /// Has the peer of `payer` pay for what `outgoing` holds from now on, which this service has opened: for one that is opened, or used again, for that peer's sake. So bytes that come on it count for
+    /// whoever they are for, and not for the server that many peers share. Memory that it holds already stays with the peer before. Does nothing if one of both has ended, if `outgoing` was accepted, and in
+    /// a call for `outgoing` itself.
+    pub fn charge_to(&mut self, outgoing: ConnectionId, payer: ConnectionId) {
+        if !(self.check_own(outgoing) && self.check_own(payer)) {
+            return;
+        }
+        let LaneTable { connections, services, agenda, .. } = &mut *self.table;
+        if [outgoing, payer].iter().all(|one| !connections.there(one.index).machine().has_ended()) {
+            connections.charge_to(services, agenda, (outgoing.index, payer.index), &self.kit.arena);
+        }
     }
 
     /// The output of another connection of this service. None once that connection was closed and all of its output has left. None as well

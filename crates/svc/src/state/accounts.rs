@@ -168,6 +168,23 @@ impl Accounts {
         (id, arena.open_payer(account.payer, Role::Connection { tag, service }))
     }
 
+    /// Counts a connection that this side has opened among those of another peer, which pays for what it holds from now on; returns the name under which it does. Blocks that it holds already stay charged
+    /// to the peer before.
+    pub(crate) fn transfer(
+        &mut self,
+        arena: &Arena,
+        (from, payer): (PeerAccountId, Payer),
+        to: PeerAccountId,
+        (tag, service): (u32, Payer),
+    ) -> Payer {
+        assert!(from != to, "a connection is counted among those of another peer than before");
+        let account = self.accounts.at_mut(to.index());
+        account.connections += 1;
+        let opened = arena.open_payer(account.payer, Role::Connection { tag, service });
+        self.close(arena, from, false, payer);
+        opened
+    }
+
     /// Closes the account of a connection that is gone, and its peer's with the last one; returns whose it was.
     pub(crate) fn close(&mut self, arena: &Arena, id: PeerAccountId, is_accepted: bool, payer: Payer) -> PeerKey {
         arena.close_payer(payer);

@@ -28,7 +28,7 @@ pub struct Peer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Learned {
-    /// The name by which the client asked for the server (RFC 6066, section 3).
+    /// The name by which the client asked for the server (RFC 6066, section 3). Of a connection that this side opens by a name ([`Cx::connect_named`](crate::Cx::connect_named)), that name, from the beginning.
     pub server_name: Option<String>,
     /// The protocol that both have agreed on (RFC 7301), as its registered bytes.
     pub protocol: Option<Vec<u8>>,

@@ -101,7 +101,7 @@ impl Play {
         let failures = [Failure::Connect, Failure::Timeout, Failure::Reset, Failure::Answer];
         let was_in = [State::Up, State::Rising].contains(&self.row(upstream).state);
         let before = self.table.in_rotation(self.now).0;
-        let ejected = self.table.failed(upstream, self.now, failures[self.random.index(4)]);
+        let ejected = self.table.failed(upstream, self.now, failures[self.random.index(4)], None);
         let after = self.table.in_rotation(self.now).0;
         assert_eq!(before - after, usize::from(was_in && ejected.is_some()));
         assert!(ejected.is_none() || after > 0, "the last one is not ejected");
@@ -293,7 +293,7 @@ fn rows_of_lanes_are_joined_by_upstream() {
     one.answered(first, at(0), SECOND);
     let second = other.begin(at(0), 0, &Tried::default()).unwrap();
     other.connected(second);
-    other.failed(second, at(0), Failure::Reset);
+    other.failed(second, at(0), Failure::Reset, None);
     let mut rows = one.rows(at(0));
     Row::join(&mut rows, other.rows(at(0)));
     assert_eq!(rows.len(), 2);
@@ -347,7 +347,7 @@ fn what_an_operator_said_of_a_name_holds_for_its_next_addresses() {
     assert!(table.due(at(0)).is_some());
     table.resolved(at(0), Ok(addresses(&["10.0.0.1:80", "10.0.0.3:80"])));
     let used = table.begin(at(0), 0, &Tried::default()).unwrap();
-    assert!(table.failed(used, at(0), Failure::Connect).is_some());
+    assert!(table.failed(used, at(0), Failure::Connect, None).is_some());
     assert_eq!(table.rows(at(0)).iter().map(|row| row.counts.ejections).sum::<u64>(), 1);
     table.end(used);
     assert_eq!(table.drain("a.test:80"), 2);
@@ -356,4 +356,27 @@ fn what_an_operator_said_of_a_name_holds_for_its_next_addresses() {
     let rows = table.rows(at(30_000));
     assert_eq!(rows.iter().map(|row| row.state).collect::<Vec<_>>(), [State::Drained; 2]);
     assert_eq!((table.address(used), table.serves(used)), (None, false), "another one has its place, and not its name");
+}
+
+#[test]
+fn a_client_that_makes_an_upstream_fail_takes_it_from_nobody() {
+    let mut table = Upstreams::new(&"10.0.0.1:1,10.0.0.2:1".parse().unwrap(), Settings::new(), 0);
+    // Alone it harms itself alone.
+    let fail = |table: &mut Upstreams, client: u64, second: u64| {
+        let used = table.begin(at(second), 0, &Tried::default()).unwrap();
+        table.used_by(used, client, at(second));
+        let ejected = table.failed(used, at(second), Failure::Reset, Some(client)).is_some();
+        table.end(used);
+        ejected
+    };
+    assert_eq!((0..10).filter(|_| fail(&mut table, 1, 0)).count(), 1, "the last one is never ejected");
+    let mut table = Upstreams::new(&"10.0.0.1:1,10.0.0.2:1".parse().unwrap(), Settings::new(), 0);
+    for client in [2, 2, 1, 1] {
+        let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+        table.used_by(used, client, at(0));
+        table.answered(used, at(0), Duration::ZERO);
+        table.end(used);
+    }
+    assert_eq!((0..100).filter(|_| fail(&mut table, 1, 1)).count(), 0, "others use them too");
+    assert_eq!((0..10).filter(|_| fail(&mut table, 2, 2)).count(), 1, "and then one of them has met the same");
 }

@@ -38,6 +38,11 @@ impl Response<'_> {
         }
     }
 
+    /// Whether the head tells of content, though none may follow: some servers send it all the same, to HEAD or behind a 204 or 304.
+    pub fn tells_of_content(&self) -> bool {
+        matches!(self.framing, Some(Framing::Chunked | Framing::Length(1..)))
+    }
+
     /// Whether the server leaves the connection open (RFC 9112 section 9.3) after this answer to a request with `method`.
     pub fn persists(&self, method: Method<'_>) -> bool {
         self.stays && self.framing(method) != Framing::UntilClose

@@ -23,6 +23,7 @@ macro_rules! statuses {
 
 statuses! {
     CONTINUE = 100 "Continue";
+    EARLY_HINTS = 103 "Early Hints";
     SWITCHING_PROTOCOLS = 101 "Switching Protocols";
     OK = 200 "OK";
     CREATED = 201 "Created";

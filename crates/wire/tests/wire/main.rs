@@ -3,6 +3,7 @@
 
 mod calls;
 mod differential;
+mod hello;
 mod hostile;
 mod http1;
 mod packet;

@@ -40,7 +40,15 @@ impl Outgoing<Silent> for Check {
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, ending: Ending) {
-        let is_failure = ending == Ending::Error && failure_to_connect(cx.fault()).is_some();
+        let is_failure = match ending {
+            Ending::Error => failure_to_connect(cx.fault()).is_some(),
+            // With TLS it is the handshake that has failed; those that are broken off as a drain begins say nothing.
+            _ => {
+                let hub = self.hub.borrow();
+                let reach = self.upstream.and_then(|upstream| hub.upstreams.reach(upstream));
+                !hub.is_draining && reach.is_some_and(|reach| reach.is_secured())
+            }
+        };
         self.tell(cx, is_failure.then_some(false));
     }
 }

@@ -92,7 +92,7 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
         }
     }
 
-    fn go_on(&mut self, _application: &mut A, cx: &mut Cx<'_>, reply: Reply<'_>) -> Result<Goes, Refused> {
+    fn go_on(&mut self, _application: &mut A, cx: &mut Cx<'_>, mut reply: Reply<'_>) -> Result<Goes, Refused> {
         let shared = self.hub.clone();
         let mut hub = shared.borrow_mut();
         // reason: one that is over has answered, and is called no more.
@@ -107,6 +107,10 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
             };
         }
         let way = hub.way(number);
+        let hints = std::mem::take(&mut way.hints);
+        if !hints.is_empty() {
+            reply.hint(&hints);
+        }
         if std::mem::take(&mut way.invites) {
             return Ok(Goes::Invite);
         }
@@ -212,7 +216,10 @@ impl Forwarded {
             };
         }
         if has_content && !way.ended {
-            return answer.begin(head.length).map(Goes::Produce);
+            return answer.begin(head.length).map(|begun| {
+                hub.way(number).forget_lines();
+                Goes::Produce(begun)
+            });
         }
         let mut content = Chain::new();
         while let Some(piece) = way.pop().filter(|_| has_content) {

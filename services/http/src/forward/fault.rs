@@ -16,6 +16,8 @@ pub(super) enum Fault {
     Unreachable,
     /// The same, and it has said nothing in the time that connecting may take.
     Unheard,
+    /// It has not shown by TLS who it is.
+    Untrusted,
     /// Its connection, which was used before, has ended before the first byte of the answer.
     Stale,
     /// Its connection has ended before the answer was whole.
@@ -36,7 +38,7 @@ impl Fault {
     fn status(self) -> Status {
         match self {
             Self::Nobody | Self::Cut | Self::Full | Self::Memory => Status::SERVICE_UNAVAILABLE,
-            Self::Unreachable | Self::Stale | Self::Lost | Self::Malformed => Status::BAD_GATEWAY,
+            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Lost | Self::Malformed => Status::BAD_GATEWAY,
             Self::Unheard | Self::Silent => Status::GATEWAY_TIMEOUT,
         }
     }
@@ -46,6 +48,7 @@ impl Fault {
             Self::Nobody => "none of the servers behind this one can be reached",
             Self::Unreachable => "the server behind this one refuses connections",
             Self::Unheard => "the server behind this one does not take connections in time",
+            Self::Untrusted => "no TLS came about with the server behind this one",
             Self::Stale | Self::Lost => "the server behind this one has ended its connection before it answered",
             Self::Cut => "this server has ended its connection to the one behind it, for want of room",
             Self::Malformed => "what the server behind this one has answered is no HTTP/1.1",
@@ -59,7 +62,7 @@ impl Fault {
     pub fn failure(self) -> Option<Failure> {
         match self {
             Self::Nobody | Self::Stale | Self::Cut | Self::Full | Self::Memory => None,
-            Self::Unreachable => Some(Failure::Connect),
+            Self::Unreachable | Self::Untrusted => Some(Failure::Connect),
             Self::Unheard | Self::Silent => Some(Failure::Timeout),
             Self::Lost => Some(Failure::Reset),
             Self::Malformed => Some(Failure::Answer),
@@ -69,7 +72,7 @@ impl Fault {
     fn counter(self) -> HttpCounter {
         match self {
             Self::Nobody | Self::Cut | Self::Full | Self::Memory => HttpCounter::ForwardsRefused,
-            Self::Unreachable | Self::Stale | Self::Lost | Self::Malformed => HttpCounter::ForwardsFailed,
+            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Lost | Self::Malformed => HttpCounter::ForwardsFailed,
             Self::Unheard | Self::Silent => HttpCounter::ForwardsTimedOut,
         }
     }

@@ -4,11 +4,11 @@ use super::fault::Fault;
 use super::up::{Stage, Up};
 use super::way::{Facts, Way};
 use crate::within::Within;
-use corelane::Cx;
 use corelane::admin::reports::Level;
-use corelane::service::{Address, ConnectionId, Instant};
+use corelane::service::{Address, ConnectionId, Ending, Instant};
+use corelane::{Cx, Silent};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Upstream, Upstreams};
+use corelane_upstreams::{Failure, Upstream, Upstreams, client_key, failure_to_agree};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -32,7 +32,9 @@ pub(super) struct Hub {
     key: fn(&Address) -> u64,
     pub timeout: Duration,
     pub kept_max: usize,
-    pub within: Within,
+    pub within: Within<Silent>,
+    /// Where its tokens begin.
+    pub tokens: u64,
     is_alarmed: bool,
     /// Connections that check upstreams, from their begin until their end is told.
     pub checks: Vec<ConnectionId>,
@@ -41,6 +43,8 @@ pub(super) struct Hub {
     pub ups: Numbered<Up>,
     /// Links without a request, the one that was used last at the end.
     pub idle: BTreeMap<Upstream, Vec<usize>>,
+    /// Memory in which heads are put together.
+    pub text: Vec<u8>,
 }
 
 /// Things by numbers that are given out again.
@@ -87,19 +91,21 @@ impl<T> Numbered<T> {
 }
 
 impl Hub {
-    pub fn new(behind: &Behind, lane: usize, within: Within) -> HubRef {
+    pub fn new(behind: &Behind, lane: usize, within: Within<Silent>) -> HubRef {
         let hub = Self {
             upstreams: Upstreams::new(&behind.targets, behind.settings, lane),
             key: behind.key,
             timeout: TIMEOUT,
             kept_max: KEPT,
             within,
+            tokens: 0,
             is_alarmed: false,
             checks: Vec::new(),
             is_draining: false,
             ways: Numbered::new(),
             ups: Numbered::new(),
             idle: BTreeMap::new(),
+            text: Vec::new(),
         };
         Rc::new(RefCell::new(hub))
     }
@@ -173,8 +179,9 @@ impl Hub {
         up.ticket = None;
         cx.resume(way.client);
         let (upstream, failure) = (up.upstream, fault.failure());
+        let asker = (!matches!(fault, Fault::Unreachable | Fault::Unheard | Fault::Untrusted)).then_some(way.asker);
         let Some(failure) = failure else { return };
-        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure) else { return };
+        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
         let name = self.upstreams.name(upstream).unwrap_or_default();
         let words = format_args!(
             "upstream {name} is left out for {:?}: {} failures in a row, the last one {failure:?}",
@@ -226,19 +233,32 @@ impl Hub {
     }
 
     fn alarm_at(&mut self, cx: &mut Cx<'_>, at: Instant) {
-        self.is_alarmed = cx.start_alarm(at, SILENT).is_ok();
+        self.is_alarmed = cx.start_alarm(at, self.tokens + SILENT).is_ok();
     }
 
     /// Nobody new comes: idle links are closed.
     pub fn drain(&mut self, cx: &mut Cx<'_>) {
         self.is_draining = true;
-        cx.stop_alarm(TENDING);
+        cx.stop_alarm(self.tokens + TENDING);
         self.checks.iter().for_each(|check| cx.abort(*check));
         for up in std::mem::take(&mut self.idle).into_values().flatten() {
             let up = self.ups.get(up);
             up.stage = Stage::Over;
             up.id.into_iter().for_each(|id| cx.close(id));
         }
+    }
+
+    /// What is wrong with an upstream with which no TLS came about, which the operator is told; none where it is this side that has ended the link.
+    pub fn disagreed(&mut self, cx: &mut Cx<'_>, up: usize, ending: Ending) -> Option<Failure> {
+        let own = cx.id();
+        let refused = cx.peer(own).and_then(|peer| peer.learned?.refused.clone());
+        let up = self.ups.get(up);
+        let reach = self.upstreams.reach(up.upstream);
+        let failure = failure_to_agree(ending, reach.as_ref(), refused.is_some(), up.way.is_some())?;
+        let name = self.upstreams.name(up.upstream).unwrap_or_default();
+        let why = refused.unwrap_or_else(|| "it has not ended its handshake in time".to_owned());
+        cx.report_kind("untrusted", Level::Warn, format_args!("no TLS with upstream {name}: {why}"));
+        Some(failure)
     }
 
     /// A check of an upstream has ended.
@@ -254,7 +274,7 @@ impl Hub {
         let next = self.upstreams.next_due();
         if !self.is_draining && next < Instant::NEVER {
             // It has a place: the service has few alarms.
-            let _ = cx.start_alarm(next, TENDING);
+            let _ = cx.start_alarm(next, self.tokens + TENDING);
         }
     }
 
@@ -266,7 +286,9 @@ impl Hub {
             let at = now + self.timeout;
             self.alarm_at(cx, at);
         }
-        let mut new = Way::new((client, facts), (upstream, key), now);
+        let asker = client_key(from);
+        self.upstreams.used_by(upstream, asker, now);
+        let mut new = Way::new((client, facts), (upstream, key, asker), now);
         new.tried.add(upstream);
         Ok(self.ways.add(|old| match old {
             Some(old) => {

@@ -78,12 +78,16 @@ impl Outgoing<Silent> for Link {
     fn closed(&mut self, cx: &mut Cx<'_>, ending: Ending) {
         let mut hub = self.hub.borrow_mut();
         let is_stale = hub.up(self.up).is_stale();
+        let is_opening = matches!(hub.up(self.up).stage, Stage::Opening);
+        let disagreed = if is_opening { hub.disagreed(cx, self.up, ending) } else { None };
         let fault = match &hub.up(self.up).stage {
             Stage::Opening if ending == Ending::Error => match failure_to_connect(cx.fault()) {
                 Some(Failure::Timeout) => Fault::Unheard,
                 Some(_) => Fault::Unreachable,
                 None => Fault::Full,
             },
+            Stage::Opening if disagreed == Some(Failure::Timeout) => Fault::Unheard,
+            Stage::Opening if disagreed.is_some() => Fault::Untrusted,
             // This side has ended it, for want of something: nothing is said of the upstream, which may be at work on the request.
             _ if matches!(ending, Ending::Closing | Ending::Aborted) => Fault::Cut,
             Stage::Head(_) if is_stale => Fault::Stale,
@@ -97,10 +101,11 @@ impl Outgoing<Silent> for Link {
 /// Writes the head of the request.
 fn send_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, output: &mut Output) -> Next {
     let Some((up, way)) = hub.both(number) else { return Next::Abort };
-    // It is called again when there is memory.
-    if output.write(&way.head).is_err() {
-        return Next::Continue;
-    }
+    // What is lost on a link of its own is lost.
+    // reason: it is kept until it was sent.
+    let head = way.head.take().expect("what is sent has its head");
+    let (upstream, bytes) = (up.upstream, head.len());
+    output.push(head);
     let request = up.way.take();
     // reason: it carries one, as was seen.
     up.begin(output, request.expect("a request waits for its connection"), false);
@@ -108,9 +113,6 @@ fn send_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, output: &mut Output)
     if way.facts.has_content {
         cx.resume(way.client);
     }
-    let (upstream, bytes) = (up.upstream, way.head.len());
-    // What is lost on a link of its own is lost.
-    way.forget_head();
     hub.upstreams.note_bytes(upstream, bytes, 0);
     Next::Continue
 }
@@ -150,6 +152,8 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
     };
     input.skip(bytes);
     way.active_at = cx.now();
+    // What is answered is not sent again.
+    way.head = None;
     output.note_active();
     let (upstream, took) = (up.upstream, way.active_at - way.began_at);
     if up.interim == 0 {
@@ -161,7 +165,7 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
         Meaning::Interim(status) if up.interim < INTERIM_MAX => {
             up.interim += 1;
             way.invites |= status == Status::CONTINUE && way.facts.expects_continue && !way.content_began;
-            if way.invites {
+            if way.invites || !way.hints.is_empty() {
                 cx.resume(way.client);
             }
             None
@@ -184,6 +188,9 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
 /// Keeps what is passed on of a head.
 fn note_head(way: &mut Way, head: &Response<'_>) -> Meaning {
     let status = head.status;
+    if status == Status::EARLY_HINTS {
+        way.hint(head.fields);
+    }
     if status.is_interim() {
         return Meaning::Interim(status);
     }
@@ -205,7 +212,9 @@ fn note_head(way: &mut Way, head: &Response<'_>) -> Meaning {
     };
     let date = head.fields.once("date").and_then(Date::parse);
     way.answer = Some(AnswerHead { status, date, length });
-    Meaning::Final { framing, persists: head.persists(way.facts.method()) }
+    // Content that must not come may be on its way: a request behind it would have that read for its answer.
+    let is_dubious = way.facts.is_head || framing == Framing::None && head.tells_of_content();
+    Meaning::Final { framing, persists: head.persists(way.facts.method()) && !is_dubious }
 }
 
 /// Takes content as far as the client is to be sent some.

@@ -10,7 +10,7 @@ use super::way::Facts;
 use crate::counters::HttpCounter;
 use corelane::Cx;
 use corelane::admin::reports::Level;
-use corelane::service::{Address, Outcome};
+use corelane::service::{Address, Lease, Outcome};
 use corelane_upstreams::{Tending, found};
 use corelane_wire::http1::Request as Head;
 
@@ -21,10 +21,18 @@ use corelane_wire::http1::Request as Head;
 pub(super) fn begin(shared: &HubRef, cx: &mut Cx<'_>, head: &Head<'_>, (from, asker): (&Address, Asker)) -> Result<usize, Fault> {
     let mut hub = shared.borrow_mut();
     let number = hub.add_way(cx, Facts::of(head), from)?;
-    let Hub { ways, upstreams, .. } = &mut *hub;
+    let Hub { ways, upstreams, text, .. } = &mut *hub;
     let way = ways.get(number);
     let name = upstreams.name(way.upstream).filter(|name| !name.starts_with("unix:")).unwrap_or("localhost");
-    write_request(&mut way.head, head, asker, name);
+    let name = name.trim_start_matches("tls://");
+    text.clear();
+    write_request(text, head, asker, name);
+    // This call is for the client, which pays.
+    way.head = cx.arena().copy_of(text).map(Lease::share);
+    if way.head.is_none() {
+        hub.release(cx, number);
+        return Err(Fault::Memory);
+    }
     start(shared, &mut hub, cx, number, true).map(|()| number).inspect_err(|_| hub.release(cx, number))
 }
 
@@ -37,24 +45,27 @@ fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reu
             let up = hub.ups.get(up_number);
             // One that closes is told so itself.
             let Some(output) = up.id.and_then(|id| cx.connection(id)) else { continue };
-            if output.write(&way.head).is_err() {
-                idle.push(up_number);
-                return Err(Fault::Memory);
-            }
+            // reason: it is kept until the answer has begun.
+            let head = way.head.clone().expect("what is sent has its head");
+            hub.upstreams.note_bytes(upstream, head.len(), 0);
+            output.push(head);
             up.begin(output, number, true);
             way.up = Some(up_number);
-            hub.upstreams.note_bytes(upstream, way.head.len(), 0);
+            // The client takes what comes on it, or does not.
+            up.id.into_iter().for_each(|id| cx.charge_to(id, way.client));
             cx.count(HttpCounter::ForwardsReused, 1);
             return Ok(());
         }
     }
     // reason: it is in use.
-    let address = hub.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
+    let reach = hub.upstreams.reach(upstream).expect("an upstream that was taken is there");
     let up = hub.ups.add(|_| Some(Up::opening(upstream, number)));
-    match (hub.within.dial)(cx, address, Box::new(Link::new(shared.clone(), up))) {
+    match (hub.within.dial)(cx, reach, Box::new(Link::new(shared.clone(), up))) {
         Ok(id) => {
             hub.ups.get(up).id = Some(id);
-            hub.ways.get(number).up = Some(up);
+            let way = hub.ways.get(number);
+            way.up = Some(up);
+            cx.charge_to(id, way.client);
             Ok(())
         }
         Err(_) => {
@@ -74,12 +85,13 @@ pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usi
     let way = ways.get(number);
     assert!(way.up.is_none(), "what has failed carries nothing");
     let reuses = match fault {
-        Fault::Unreachable | Fault::Unheard if !way.tried.is_full() => {
+        Fault::Unreachable | Fault::Unheard | Fault::Untrusted if !way.tried.is_full() => {
             let other = upstreams.begin(now, way.key, &way.tried).ok_or(fault)?;
             upstreams.retried(way.upstream);
             upstreams.end(way.upstream);
             way.tried.add(other);
             way.upstream = other;
+            upstreams.used_by(other, way.asker, now);
             true
         }
         // An upstream may close what is idle just as it is used (RFC 9112 section 9.3.1).
@@ -98,9 +110,9 @@ pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
         return;
     }
     let now = cx.now();
-    let Hub { upstreams, within, .. } = &mut *hub;
+    let Hub { upstreams, within, tokens, .. } = &mut *hub;
     upstreams.start(now);
-    let tending = Tending::new(TENDING, TENDING);
+    let tending = Tending::new(*tokens + TENDING, *tokens + TENDING);
     let begun = (within.tend)(cx, upstreams, tending, &mut |upstream| Box::new(Check::new(shared.clone(), upstream)));
     hub.checks.extend(begun);
 }

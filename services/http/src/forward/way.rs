@@ -1,17 +1,22 @@
 //! A request on its way to an upstream, and the answer on its way back: what both connections share.
 
 use super::fault::Fault;
-use super::head::wants_upgrade;
+use super::head::{wants_upgrade, write_answer_lines};
 use corelane::service::{ConnectionId, Instant, Shared};
 use corelane_upstreams::{Tried, Upstream};
-use corelane_wire::http1::{Date, Framing, Method, Request as Head, Status};
+use corelane_wire::http1::{Date, Fields, Framing, Method, Request as Head, Status, Version};
 use std::collections::VecDeque;
 
 /// Bytes of an answer that wait for the client, and pieces in which they lie: with as many the upstream is not read from. A piece may keep a block of the lane's memory.
 const WAITING_BYTES_MAX: usize = 128 << 10;
 const WAITING_PIECES_MAX: usize = 16;
-/// What is kept of the memory for a head that is not needed any more.
+/// What is kept of the memory for field lines that are not needed any more.
 const KEPT_BYTES: usize = 4 << 10;
+
+/// Early hints that wait for the client.
+const HINTS_BYTES_MAX: usize = 16 << 10;
+const HINT_BEGIN: &[u8] = b"HTTP/1.1 103 Early Hints\r\n";
+const HINT_END: &[u8] = b"\r\n";
 
 /// What is passed on of an answer's head, beside its field lines.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +37,8 @@ pub(super) struct Facts {
     pub is_idempotent: bool,
     pub wants_upgrade: bool,
     pub expects_continue: bool,
+    /// It knows of no interim answers.
+    pub is_old: bool,
     pub is_chunked: bool,
     pub has_content: bool,
 }
@@ -44,6 +51,7 @@ impl Facts {
             is_idempotent: matches!(head.method, Get | HeadAlone | Options | Put | Delete),
             wants_upgrade: wants_upgrade(head),
             expects_continue: head.expects_continue,
+            is_old: head.version == Version::Http10,
             is_chunked: head.framing == Framing::Chunked,
             has_content: !matches!(head.framing, Framing::None | Framing::Length(0)),
         }
@@ -63,11 +71,13 @@ pub(super) struct Way {
     pub upstream: Upstream,
     /// Its key, for the choice of that.
     pub key: u64,
+    /// Its client, whose bytes may have made an upstream fail.
+    pub asker: u64,
     pub tried: Tried,
     /// The number of its connection there, as long as that has to do with it.
     pub up: Option<usize>,
-    /// The head that is sent: once more, if it comes to that.
-    pub head: Vec<u8>,
+    /// The head that is sent, once more if it comes to that: memory of the lane, for which the client pays. None once it is not sent again.
+    pub head: Option<Shared>,
     /// Some of the content was handed on, or all of it.
     pub content_began: bool,
     pub content_ended: bool,
@@ -75,6 +85,8 @@ pub(super) struct Way {
     pub may_repeat: bool,
     /// The upstream has said 100 (Continue), and the client is to be told.
     pub invites: bool,
+    /// Early hints that the client is to be told (103, RFC 8297).
+    pub hints: Vec<u8>,
     /// The upstream changes the protocol.
     pub switches: bool,
     pub answer: Option<AnswerHead>,
@@ -93,19 +105,21 @@ pub(super) struct Way {
 }
 
 impl Way {
-    pub fn new((client, facts): (ConnectionId, Facts), (upstream, key): (Upstream, u64), now: Instant) -> Self {
+    pub fn new((client, facts): (ConnectionId, Facts), (upstream, key, asker): (Upstream, u64, u64), now: Instant) -> Self {
         Self {
             client,
             facts,
             upstream,
             key,
+            asker,
             tried: Tried::default(),
             up: None,
-            head: Vec::new(),
+            head: None,
             content_began: false,
             content_ended: !facts.has_content,
             may_repeat: true,
             invites: false,
+            hints: Vec::new(),
             switches: false,
             answer: None,
             lines: Vec::new(),
@@ -121,21 +135,31 @@ impl Way {
     /// Becomes another one, in the memory of this.
     pub fn renew(&mut self, new: Self) {
         self.forget();
-        let (head, lines) = (std::mem::take(&mut self.head), std::mem::take(&mut self.lines));
-        let pieces = std::mem::take(&mut self.pieces);
-        *self = Self { head, lines, pieces, ..new };
+        let (lines, pieces) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.pieces));
+        *self = Self { lines, pieces, ..new };
     }
 
-    /// It is not sent again: its head is not needed any more.
-    pub fn forget_head(&mut self) {
-        forget(&mut self.head);
+    /// The client has what stood in the answer's head.
+    pub fn forget_lines(&mut self) {
+        forget(&mut self.lines);
     }
 
     /// It has ended: nothing of it waits for the next one, memory of the lane least of all.
     pub fn forget(&mut self) {
         self.pieces.clear();
-        forget(&mut self.head);
+        self.head = None;
+        self.hints = Vec::new();
         forget(&mut self.lines);
+    }
+
+    /// Keeps field lines that the client may be told before the answer. They help and are not needed: those that come faster than the client takes them are left out.
+    pub fn hint(&mut self, fields: Fields<'_>) {
+        write_answer_lines(&mut self.lines, fields, false);
+        let bytes = self.lines.len() + HINT_BEGIN.len() + HINT_END.len();
+        if !self.facts.is_old && !self.lines.is_empty() && self.hints.len() + bytes <= HINTS_BYTES_MAX {
+            [HINT_BEGIN, &self.lines, HINT_END].iter().for_each(|part| self.hints.extend_from_slice(part));
+        }
+        self.lines.clear();
     }
 
     /// Whether more of the answer may wait.

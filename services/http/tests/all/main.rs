@@ -2,6 +2,7 @@
 //! counts all allocations of its process.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod behind_tls;
 mod clients;
 mod counted;
 #[path = "../files/mod.rs"]

@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod names;
 mod real;
 mod simulated;

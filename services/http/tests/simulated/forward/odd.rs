@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// An answer that nobody has asked for.
+const STRAY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray";
+
 /// A request, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -118,6 +121,10 @@ impl Odd {
                 let content = "0123456789".repeat(50_000);
                 (format!("{ok}Content-Length: {}\r\n\r\n{content}", content.len()), None)
             }
+            // Content where none may be, which looks like an answer.
+            "stray" => (format!("{ok}Content-Length: {}\r\n\r\n{}", STRAY.len(), STRAY), None),
+            "stray304" => (format!("HTTP/1.1 304 Not Modified\r\nContent-Length: {}\r\n\r\n{}", STRAY.len(), STRAY), None),
+            "stray204" => (format!("HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n{}", STRAY), None),
             _ => (whole, None),
         };
         self.say(&mut talk.acts, text.as_bytes());

@@ -8,6 +8,7 @@ use crate::simulated::shop::Shop;
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::testing::{Faults, Random, World};
 use corelane_http::Http;
+use std::collections::BTreeSet;
 
 fn shop(world: &World, lanes: usize, random: &mut Random) -> Rig {
     let plan = RigPlan::lanes(lanes).memory(16 << 20);
@@ -78,6 +79,9 @@ fn who_reads_nothing_holds_little() {
         reader.send(b"GET /flood/1000000000 HTTP/1.1\r\nHost: a\r\n\r\n");
     }
     rig.wait(10 * S);
+    // Each pays for its own. The server behind is a service of the same lane, and pays for what it is to send.
+    let peers: BTreeSet<_> = rig.arenas[0].holders().iter().map(|holder| holder.peer).collect();
+    assert_eq!(peers.len(), READERS + 1, "what has come from one upstream is paid for by those who are to take it");
     let held = rig.lane_count(LaneCounter::MemoryUsed);
     assert!(held < READERS as u64 * (5 << 19), "{held} bytes for {READERS} readers");
     assert!(readers[0].read(usize::MAX).starts_with(b"HTTP/1.1 200 OK\r\n"));

@@ -1,14 +1,15 @@
 //! Servers behind that break every rule: no client ever takes what is not whole for whole, or hears the answer to another's request.
 
 use super::odd::{BookRef, Odd, Seen};
-use super::{FOR_EVER, behind_at, forwarding};
+use super::{BEHIND, FOR_EVER, behind_at, forwarding};
 use crate::simulated::answers::{Heard, answers, text};
 use crate::simulated::for_seeds;
-use crate::simulated::rig::{MS, Peer, Rig, RigPlan, S, Status, Talker, patient};
+use crate::simulated::rig::{MS, Peer, Rig, RigPlan, S, Status, Talker, address, at, patient};
+use corelane::admin::watch::LaneCounter;
 use corelane::service::Limits;
 use corelane::testing::{Faults, Random, World};
 use corelane_http::http1::Method;
-use corelane_http::{Forward, Http};
+use corelane_http::{Forward, Hosts, Http};
 use corelane_upstreams::Check;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -76,7 +77,7 @@ fn an_answer_is_framed_anew_whatever_framing_it_came_in() {
         ("old", of_length.to_owned()),
         ("long", of_length.to_owned()),
         ("leave", of_length.to_owned()),
-        ("interim", of_length.to_owned()),
+        ("interim", format!("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n{of_length}")),
         ("204", "HTTP/1.1 204 No Content\r\nX-Id: 7\r\n\r\n".to_owned()),
         ("304", "HTTP/1.1 304 Not Modified\r\nETag: \"7\"\r\n\r\n".to_owned()),
         ("garbage", bad("502 Bad Gateway", "what the server behind this one has answered is no HTTP/1.1")),
@@ -183,6 +184,80 @@ fn a_client_that_waits_is_invited_by_the_server_behind() {
 }
 
 #[test]
+fn content_that_must_not_come_is_never_read_as_the_next_answer() {
+    for_seeds(60, |seed| {
+        let mut case = Case::new(seed, |forward| forward);
+        let peer = case.rig.connect(1);
+        case.rig.wait(MS);
+        for stray in ["HEAD /stray/1", "GET /stray304/1", "GET /stray204/1"] {
+            peer.send(format!("{stray} HTTP/1.1\r\nHost: a\r\n\r\n{}", get("/whole/2")).as_bytes());
+            let heard = case.hear(&peer);
+            assert!(heard.ends_with("\r\n\r\n2:0") && !heard.contains("stray"), "{stray}: {heard}");
+        }
+        peer.close();
+        case.close();
+    });
+}
+
+#[test]
+fn a_client_that_waits_to_be_invited_is_told_that_the_server_behind_is_silent() {
+    let mut case = Case::with(4, patient().read_limit(3 * S), |forward| forward);
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    peer.send(b"PUT /whole/1 HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    case.rig.wait(4 * S);
+    let told = case.hear(&peer);
+    assert!(told.starts_with("HTTP/1.1 504 ") && told.ends_with("nor asked for the content in time\n"), "{told}");
+    assert_eq!(case.rig.named("forwards_timed_out"), 1);
+    peer.close();
+    // One that has begun to send is at fault itself.
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    peer.send(b"PUT /whole/1 HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nx");
+    case.rig.wait(4 * S);
+    assert!(case.hear(&peer).starts_with("HTTP/1.1 408 "));
+    peer.close();
+    case.close();
+}
+
+#[test]
+fn early_hints_are_passed_on_to_who_knows_of_them() {
+    let mut case = Case::new(1, |forward| forward);
+    let heard = case.ask(&get("/interim/7")).0;
+    assert!(
+        heard.starts_with("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\n") && heard.ends_with("\r\n\r\n7:0"),
+        "{heard}"
+    );
+    assert_eq!(case.rig.named("answers_1xx"), 1);
+    let heard = case.ask("GET /interim/7 HTTP/1.0\r\n\r\n").0;
+    assert!(heard.starts_with("HTTP/1.1 200 OK\r\n") && heard.ends_with("7:0"), "{heard}");
+    case.close();
+}
+
+#[test]
+fn a_head_that_may_be_sent_again_lies_in_the_lanes_memory() {
+    let mut case = Case::new(1, |forward| forward.timeout(2 * S));
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    let long = "x".repeat(12_000);
+    let ask = |case: &mut Case, request: &str| {
+        assert_eq!(peer.send(request.as_bytes()), request.len());
+        case.hear(&peer)
+    };
+    assert!(ask(&mut case, &get("/whole/1")).ends_with("1:0"));
+    assert_eq!(ask(&mut case, &format!("GET /silent/1 HTTP/1.1\r\nHost: a\r\nX-Long: {long}\r\n\r\n")), "");
+    // On a link that was used before, and of which nothing was heard yet.
+    let held: usize = case.rig.arenas[0].holders().iter().map(|holder| holder.bytes).sum();
+    assert!(case.rig.named("forwards_reused") == 1 && held >= 12_000, "{held} bytes are held");
+    case.rig.wait(5 * S);
+    assert!(case.hear(&peer).starts_with("HTTP/1.1 504 "));
+    peer.close();
+    case.rig.wait(10 * MS);
+    assert_eq!(case.rig.lane_count(LaneCounter::MemoryUsed), 0);
+    case.close();
+}
+
+#[test]
 fn an_answer_is_heard_though_the_request_is_not_read() {
     let mut case = Case::new(6, |forward| forward);
     let peer = case.rig.connect(1);
@@ -238,6 +313,34 @@ fn who_is_not_there_is_said_in_words() {
     let second = rig.ask(&peer, &get("/"));
     assert!(second.starts_with("HTTP/1.1 503 ") && second.ends_with("can be reached\n"), "{second}");
     assert_eq!((rig.named("forwards_failed"), rig.named("forwards_refused")), (1, 1));
+    peer.close();
+    rig.wait(5 * MS);
+    rig.close(&mut crate::simulated::rig::Nobody);
+}
+
+#[test]
+fn hosts_send_their_requests_on_to_servers_of_their_own() {
+    let (world, book) = (World::new(1, Faults::none()), BookRef::default());
+    let mut behind = behind_at(BEHIND);
+    behind.settings.check = Some(Check::every(S));
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
+        let site = |tokens| Forward::new(&behind, roster.lane()).tokens(tokens).timeout(2 * S);
+        let mut hosts = Hosts::new(Some(site));
+        hosts.add("other.test", |tokens| Forward::new(&behind_at(9999), roster.lane()).tokens(tokens)).unwrap();
+        hosts.add("third.test", site).unwrap();
+        roster.serve(address(), patient(), Http::new(hosts));
+        roster.serve(at(BEHIND), patient(), Odd::new(book.clone(), 1));
+    });
+    let peer = rig.connect(1);
+    rig.wait(5 * S);
+    for (host, answer) in [("a.test", "7:0"), ("other.test", "refuses connections\n"), ("third.test", "7:0")] {
+        let answer_is = rig.ask(&peer, &format!("GET /whole/7 HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert!(answer_is.ends_with(answer), "{host}: {answer_is}");
+    }
+    // The alarm of a site comes to it.
+    peer.send(b"GET /silent/7 HTTP/1.1\r\nHost: third.test\r\n\r\n");
+    rig.wait(5 * S);
+    assert!(peer.read(usize::MAX).starts_with(b"HTTP/1.1 504 "));
     peer.close();
     rig.wait(5 * MS);
     rig.close(&mut crate::simulated::rig::Nobody);
@@ -325,7 +428,8 @@ fn run(seed: u64, faults: Faults) {
     for (talker, questions) in talkers.iter().zip(&all) {
         let methods: Vec<_> = questions.iter().map(|question| question.method).collect();
         let (heard, _, interim) = answers(&talker.got, &methods, false);
-        assert_eq!(interim, 0, "nobody waited for 100 (Continue)");
+        let hinting = questions.iter().filter(|question| question.kind == "interim").count();
+        assert!(interim <= hinting, "nobody waited for 100 (Continue)");
         for (question, heard) in questions.iter().zip(&heard) {
             assert!(is_right(question, heard), "/{}/{}: {} {}", question.kind, question.id, heard.status, text(&heard.content));
         }

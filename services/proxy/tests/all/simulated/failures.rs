@@ -1,10 +1,11 @@
 //! Upstreams that do not take what they are given, and clients that leave.
 
 use super::cast::{Cast, Manner, echoed, stream};
-use super::{list, listen, proxied, upstream};
+use super::{behind, list, listen, named, proxied, upstream};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::Reason;
 use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, S, Status, Talker, World, for_seeds, patient};
+use corelane_proxy::Proxy;
 use corelane_upstreams::{Check, Settings};
 use std::time::Duration;
 
@@ -161,6 +162,71 @@ fn a_client_that_leaves_while_its_upstream_is_awaited_leaves_nothing() {
         assert_eq!(rig.connections(), 0);
         rig.close(&mut cast);
     });
+}
+
+#[test]
+fn a_client_that_leaves_before_names_are_resolved_keeps_no_place() {
+    let mut tried = 0;
+    for seed in 0..400 {
+        let world = World::new(seed, Faults::none());
+        listen(&world, 1);
+        let behind = behind("1.test:80", Settings::new());
+        let make = |lane| Proxy::new(&behind, lane).resolving(named).early_max(1);
+        let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), make);
+        let mut cast = Cast::new(Vec::new(), |_| Manner::Echoes);
+        let first = rig.connect(0);
+        let is_resolved = |rig: &Rig| rig.named("upstreams") > 0;
+        let pass_until = |rig: &mut Rig, cast: &mut Cast, connections: usize| {
+            for _ in 0..2_000 {
+                if is_resolved(rig) || rig.connections() == connections {
+                    return;
+                }
+                rig.pass(Duration::from_micros(1), cast);
+            }
+        };
+        pass_until(&mut rig, &mut cast, 1);
+        if is_resolved(&rig) || first.status() == Status::Opening {
+            continue;
+        }
+        first.reset();
+        pass_until(&mut rig, &mut cast, 0);
+        if is_resolved(&rig) || rig.connections() > 0 {
+            continue;
+        }
+        cast.talkers.push(Talker::new(rig.connect(1), seed, stream(seed, 0, 10)));
+        pass_until(&mut rig, &mut cast, 1);
+        tried += u32::from(!is_resolved(&rig));
+        assert!(rig.play(&mut cast));
+        assert_eq!((rig.named("clients_turned_away"), cast.talkers[0].got == echoed(&cast.talkers[0].to_send)), (0, true));
+        rig.close(&mut cast);
+    }
+    assert!(tried > 0, "a name was never resolved later than a client had come and gone");
+}
+
+#[test]
+fn a_client_that_makes_an_upstream_fail_takes_it_from_nobody() {
+    let world = World::new(1, Faults::none());
+    listen(&world, 2);
+    let mut rig = proxied(&world, &RigPlan::lanes(1), patient(), &list(2), Settings::new());
+    // Whoever says much has its connection reset before the first byte of an answer.
+    let mut cast = Cast::new(Vec::new(), |_| Manner::Echoes);
+    for number in 1..=4 {
+        cast.talkers.push(Talker::new(rig.connect(number), 1, stream(1, number - 1, 10)));
+        assert!(rig.play(&mut cast));
+    }
+    let mut faulty = Cast::new(Vec::new(), |_| Manner::Resets(1));
+    for number in 0..40 {
+        faulty.talkers.push(Talker::new(rig.connect(9), 1, stream(1, number, 10)));
+        assert!(rig.play(&mut faulty));
+    }
+    assert_eq!((rig.named("ejections"), rig.named("upstreams_in_rotation")), (0, 2));
+    // Others meet the same: it is the upstream.
+    for number in 40..50 {
+        faulty.talkers.push(Talker::new(rig.connect(8), 1, stream(1, number, 10)));
+        assert!(rig.play(&mut faulty));
+    }
+    assert_eq!(rig.named("ejections"), 1);
+    rig.close(&mut Nobody);
 }
 
 #[test]

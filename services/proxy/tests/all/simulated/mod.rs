@@ -4,6 +4,7 @@ mod bulk;
 mod cast;
 mod everyday;
 mod failures;
+mod shares;
 mod storm;
 
 use corelane::Address;
