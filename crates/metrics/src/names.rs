@@ -3,6 +3,7 @@
 //! Prometheus wants base units at the end of a name (seconds, bytes), `_total` behind counters, and labels for lane and service;
 //! OpenTelemetry wants dots, and the unit (UCUM) beside the name. Both follow from the catalogue by one rule, so a name is as stable as its counter's.
 
+use crate::upstreams;
 use corelane::admin::watch::{Counter, Declaration, Kind, LaneCounter, LaneHistogram, ServiceCounter};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
@@ -80,7 +81,12 @@ impl Family {
     /// Of a histogram.
     pub(crate) fn histogram(which: LaneHistogram) -> Self {
         let declared = which.declaration();
-        Self::new("lane", declared.name, declared.unit, MetricType::Histogram, declared.meaning)
+        Self::histogram_of("lane", declared.name, declared.unit, declared.meaning)
+    }
+
+    /// The same for another scope.
+    pub(crate) fn histogram_of(scope: &str, name: &str, unit: &str, meaning: &str) -> Self {
+        Self::new(scope, name, unit, MetricType::Histogram, meaning)
     }
 }
 
@@ -148,6 +154,9 @@ pub fn documentation(services: &[(&str, &[Declaration])], more: Vec<(&str, Vec<F
     table(&mut out, "Each lane (label `lane`)", told("lane").chain(counters));
     table(&mut out, "Histograms of each lane (label `lane`)", LaneHistogram::ALL.into_iter().map(Family::histogram));
     more.into_iter().for_each(|(title, families)| table(&mut out, title, families.into_iter()));
+    let labels = "labels `service`, `url`, `upstream`, `address`";
+    let title = format!("Each upstream, all lanes together ({labels}); the first {} are told", upstreams::TOLD_MAX);
+    table(&mut out, &title, upstreams::families());
     let counters = ServiceCounter::ALL.iter().filter_map(|&counter| Family::declared("service", counter));
     table(&mut out, "Each service on each lane (labels `lane`, `service`, `url`)", counters);
     for (service, declared) in services.iter().filter(|(_, declared)| !declared.is_empty()) {
@@ -174,7 +183,8 @@ mod tests {
         let lane = LaneCounter::ALL.iter().filter_map(|&counter| Family::declared("lane", counter));
         let service = ServiceCounter::ALL.iter().filter_map(|&counter| Family::declared("service", counter));
         let histograms = LaneHistogram::ALL.into_iter().map(Family::histogram);
-        Told::ALL.map(Told::family).into_iter().chain(lane).chain(service).chain(histograms).collect()
+        let told = Told::ALL.map(Told::family).into_iter().chain(upstreams::families());
+        told.chain(lane).chain(service).chain(histograms).collect()
     }
 
     #[test]

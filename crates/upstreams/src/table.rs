@@ -9,6 +9,7 @@ use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
 use corelane::service::Random;
 use corelane::{Address, Instant};
 use std::num::NonZeroU16;
+use std::ops::Range;
 use std::time::Duration;
 
 /// The most upstreams that one use may try.
@@ -465,6 +466,16 @@ impl Upstreams {
 
     /// Each upstream as it is now, and each name that has no address.
     pub fn rows(&self, now: Instant) -> Vec<Row> {
+        self.rows_of(0..self.listed.len(), now)
+    }
+
+    /// How many targets there are.
+    pub(crate) fn targets(&self) -> usize {
+        self.listed.len()
+    }
+
+    /// The rows of the targets of these numbers.
+    pub(crate) fn rows_of(&self, targets: Range<usize>, now: Instant) -> Vec<Row> {
         let row = |one: &One| Row {
             name: self.listed[usize::from(one.target)].target.name().to_owned(),
             address: Some(one.address.clone()),
@@ -477,7 +488,7 @@ impl Upstreams {
             times: one.times.clone(),
         };
         let mut rows: Vec<Row> = Vec::new();
-        for (number, listed) in (0..).zip(&self.listed) {
+        for (number, listed) in (0..).zip(&self.listed).skip(targets.start).take(targets.len()) {
             let before = rows.len();
             rows.extend(self.all().filter(|one| one.target == number).map(row));
             if rows.len() == before {
@@ -485,22 +496,6 @@ impl Upstreams {
             }
         }
         rows
-    }
-
-    /// Answers an operator's words ([`StreamService::operate`](corelane::StreamService::operate)): `upstreams show`, a list of rows; `upstreams drain NAME` and
-    /// `upstreams enable NAME`, how many are `named` so. None for others.
-    pub fn operate(&mut self, words: &str, now: Instant) -> Option<String> {
-        let words = words.strip_prefix("upstreams ")?;
-        let named = match words.split_once(' ') {
-            None if words == "show" => {
-                let rows: Vec<String> = self.rows(now).iter().map(Row::json).collect();
-                return Some(format!("[{}]", rows.join(",")));
-            }
-            Some(("drain", name)) => self.drain(name),
-            Some(("enable", name)) => self.enable(name, now),
-            _ => return None,
-        };
-        Some(format!("{{\"named\":{named}}}"))
     }
 
     fn state(&self, one: &One, now: Instant) -> State {

@@ -4,6 +4,7 @@ use crate::outcome::{Answered, Begun, Switched};
 use crate::{Parts, Reply, Request};
 use corelane::service::{Asking, Call, Declaration, Lost, Origin, Outcome, Refused, Shared};
 use corelane::{Cx, Talk};
+use corelane_upstreams::Upstreams;
 
 /// What answers requests. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
 ///
@@ -77,6 +78,9 @@ pub trait Application: Sized + 'static {
 
     /// As [`StreamService::ending`](corelane::StreamService::ending).
     fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// Shows `see` each table of upstreams that it has: so operators see them, take them out and in again.
+    fn upstreams(&mut self, _see: &mut dyn FnMut(&mut Upstreams)) {}
 }
 
 /// How a request goes on.

@@ -20,6 +20,7 @@ use crate::within::Within;
 use crate::{Reply, Request};
 use corelane::service::{Outcome, Refused};
 use corelane::{Cx, Silent};
+use corelane_upstreams::Upstreams;
 use corelane_upstreams::entry::Behind;
 use corelane_wire::http1::{Method, Status};
 use exchange::Forwarded;
@@ -111,5 +112,9 @@ impl Application for Forward {
 
     fn drain_began(&mut self, cx: &mut Cx<'_>) {
         self.hub.borrow_mut().drain(cx);
+    }
+
+    fn upstreams(&mut self, see: &mut dyn FnMut(&mut Upstreams)) {
+        see(&mut self.hub.borrow_mut().upstreams);
     }
 }

@@ -12,6 +12,7 @@ use corelane::service::{
     Ticket,
 };
 use corelane::{Cx, Next, StreamService, Talk};
+use corelane_upstreams::Asked;
 use corelane_wire::http1::Status;
 use std::any::Any;
 use std::rc::Rc;
@@ -27,6 +28,8 @@ pub struct Http<A: Application> {
     pub(crate) spare: Spare<A>,
     /// Exchanges that have begun, and were neither answered whole nor told that they are gone.
     pub(crate) exchanges: usize,
+    /// Upstreams that its application has, as they are told.
+    upstreams: usize,
 }
 
 /// A session on its way to another lane.
@@ -44,7 +47,8 @@ impl<A: Application> Http<A> {
 
     /// Serves `application` with the default settings.
     pub fn new(application: A) -> Self {
-        Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Spare::new(), exchanges: 0 }
+        let desk = Rc::new(Desk::new(None));
+        Self { application, settings: Settings::new(), desk, spare: Spare::new(), exchanges: 0, upstreams: 0 }
     }
 
     /// Sets the bounds.
@@ -85,6 +89,16 @@ impl<A: Application> Http<A> {
         }
     }
 
+    /// There are as many as names have addresses, which come as something that a helper thread has asked.
+    fn note_upstreams(&mut self, cx: &mut Cx<'_, A::Talk>) {
+        let mut count = 0;
+        self.application.upstreams(&mut |upstreams| count += upstreams.in_rotation(cx.now()).1);
+        if count != self.upstreams {
+            self.upstreams = count;
+            cx.set_gauge(HttpCounter::Upstreams, count as u64);
+        }
+    }
+
     fn count_answers(&self, cx: &mut Cx<'_, A::Talk>) {
         use HttpCounter::{Answers1xx, Answers2xx, Answers3xx, Answers4xx, Answers5xx};
         let counters = [Answers1xx, Answers2xx, Answers3xx, Answers4xx, Answers5xx];
@@ -115,6 +129,7 @@ impl<A: Application> StreamService for Http<A> {
             log.borrow_mut().started(cx.arena());
         }
         self.application.started(cx);
+        self.note_upstreams(cx);
     }
 
     fn open(&mut self, _cx: &mut Cx<'_, A::Talk>, _peer: &Peer) -> Session<A> {
@@ -237,6 +252,7 @@ impl<A: Application> StreamService for Http<A> {
 
     fn completed(&mut self, cx: &mut Cx<'_, A::Talk>, token: u64, outcome: Outcome) {
         self.application.completed(cx, token, outcome);
+        self.note_upstreams(cx);
         self.count_answers(cx);
     }
 
@@ -263,6 +279,16 @@ impl<A: Application> StreamService for Http<A> {
     fn alarm(&mut self, cx: &mut Cx<'_, A::Talk>, token: u64) {
         self.application.alarm(cx, token);
         self.count_answers(cx);
+    }
+
+    fn operate(&mut self, cx: &mut Cx<'_, A::Talk>, words: &str) -> Option<String> {
+        let mut asked = Asked::read(words, cx.now())?;
+        let mut has_some = false;
+        self.application.upstreams(&mut |upstreams| {
+            has_some = true;
+            asked.of(upstreams);
+        });
+        has_some.then(|| asked.answer())
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_, A::Talk>) {

@@ -7,7 +7,7 @@ use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Fault, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Failure, Tending, Tried, Upstream, Upstreams, failure_to_connect, found, tend};
+use corelane_upstreams::{Asked, Failure, Tending, Tried, Upstream, Upstreams, failure_to_connect, found, tend};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version};
 
 type Cx<'a> = corelane::Cx<'a, Notes<Told>>;
@@ -313,9 +313,10 @@ impl StreamService for Proxy {
     }
 
     fn operate(&mut self, cx: &mut Cx<'_>, words: &str) -> Option<String> {
-        let answer = self.upstreams.operate(words, cx.now());
+        let mut asked = Asked::read(words, cx.now())?;
+        asked.of(&mut self.upstreams);
         self.note_rotation(cx);
-        answer
+        Some(asked.answer())
     }
 
     /// A pair goes on until one of both ends it, or `drain_limit` is over: who of both speaks next is not known here.
