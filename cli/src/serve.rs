@@ -4,6 +4,7 @@ mod arguments;
 mod lanes;
 mod log;
 mod plan;
+mod reach;
 mod reload;
 mod rule;
 mod sandbox;
@@ -31,6 +32,7 @@ use corelane_metrics::{Listen, Metrics};
 use log::Log;
 use reload::Reload;
 use sandbox::{Sandbox, confine_calls, confine_files};
+use settings::Setting;
 use std::ffi::OsString;
 use std::sync::mpsc::channel;
 use std::thread::Builder;
@@ -45,7 +47,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let mut listen = Listen { metrics, dashboard, names, graphs: None };
     if check || plan {
         let lanes = rule::noting_variables(rule::lanes_as_user(arguments, &settings)?);
-        return if check { print_checked(&lanes) } else { print_plan(&lanes, json) };
+        return if check { print_checked(&lanes, &settings) } else { print_plan(&lanes, json) };
     }
     let user = rule::user(&arguments)?;
     // Before anything is opened, and before there are threads.
@@ -149,12 +151,13 @@ fn ended(error: Error) -> Late {
     Late { exit, level: Level::Error, ..Late::of("serving", error) }
 }
 
-fn print_checked(lanes: &Lanes) -> Result<Exit> {
+fn print_checked(lanes: &Lanes, settings: &[Setting]) -> Result<Exit> {
     let mut notes = lanes.check()?;
     notes.extend(lanes.check_means()?);
     let (_, plan) = lanes.plan()?;
     let notes: String = notes.iter().map(|note| wrapped("warning: ", &note.to_string())).collect();
-    print(notes + &plan::warnings(&plan) + "checked: the settings are right; nothing was started")?;
+    let upstreams: String = reach::warnings(lanes, settings).iter().map(|words| wrapped("warning: ", words)).collect();
+    print(notes + &plan::warnings(&plan) + &upstreams + "checked: the settings are right; nothing was started")?;
     Ok(Exit::Done)
 }
 

@@ -76,6 +76,16 @@ impl Setting {
         (&self.key, self.limit().map(|limit| limit.split_once('=').map_or(limit, |(name, _)| name)))
     }
 
+    /// Whether this text is a part of what it sets.
+    pub fn has(&self, text: &str) -> bool {
+        self.value.contains(text)
+    }
+
+    /// Where it stands: FILE:LINE:COLUMN, or the variable.
+    pub fn at(&self) -> &str {
+        &self.at
+    }
+
     fn blamed(&self, why: &anyhow::Error) -> anyhow::Error {
         anyhow!("{}: {why:#}", self.at)
     }
