@@ -1,12 +1,11 @@
 //! Upstreams of a running process, asked of its lanes, and as they are shown in lines.
 
-use crate::rss;
 use corelane::admin::control::{ControlError, ask_services_within};
-use corelane::admin::watch::{Liveness, Snapshot};
+use corelane::admin::watch::{Liveness, ProcessId, RunDirectory, Snapshot, list};
 use corelane_metrics::has_upstreams;
 use corelane_upstreams::{Gathering, Page, Row, Shown, since};
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long a process is waited for where upstreams are one thing among others.
@@ -65,8 +64,7 @@ impl Beside {
         if snapshot.liveness != Liveness::Alive || !has_upstreams(snapshot) {
             return Self::None;
         }
-        let page = rss::page(Some(snapshot.process.pid));
-        match page.ok().and_then(|page| gathered(&page.path, GLANCE).ok()) {
+        match page_of(snapshot.process).and_then(|page| gathered(&page, GLANCE).ok()) {
             None => Self::Silent,
             Some(now) => {
                 let since = before.now().map(|before| since(&now, before));
@@ -95,6 +93,13 @@ impl Beside {
             Self::None | Self::Silent => &[],
         }
     }
+}
+
+/// The page of a process that can be asked.
+fn page_of(process: ProcessId) -> Option<PathBuf> {
+    let pages =
+        RunDirectory::existing().into_iter().filter_map(Result::ok).flat_map(|directory| list(&directory).unwrap_or_default());
+    pages.filter(|page| page.published).find(|page| page.process == process).map(|page| page.path)
 }
 
 /// Where an upstream is, or why that is not known.

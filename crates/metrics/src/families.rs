@@ -1,7 +1,7 @@
 //! A snapshot as families of metrics, encoded by the library.
 
 use crate::health;
-use crate::names::{Family, Told};
+use crate::names::{Family, Labels, Told};
 use crate::upstreams;
 use corelane::admin::watch::{
     Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, ProcessFigures, ServiceCounter, Snapshot, Value, Values,
@@ -35,9 +35,6 @@ pub(crate) struct Families {
     pub more: More,
     pub upstreams: Arc<[Shown]>,
 }
-
-/// Labels of a sample, each with its value.
-pub type Labels = Vec<(String, String)>;
 
 /// Families that a program tells beside its page, each with its samples. No two of a family have the same labels.
 pub type More = Vec<(Family, Vec<(Labels, u64)>)>;

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod dashboard;
+mod documentation;
 mod error;
 mod families;
 pub mod graphs;
@@ -33,8 +34,9 @@ mod text;
 mod upstreams;
 
 pub use dashboard::look;
+pub use documentation::documentation;
 pub use error::Error;
-pub use families::{Labels, More};
-pub use names::{Family, documentation};
+pub use families::More;
+pub use names::{Family, Labels};
 pub use server::{CLIENTS_MAX, Listen, Metrics, PATIENCE};
 pub use upstreams::has_upstreams;

@@ -2,8 +2,7 @@
 //!
 //! A lane that does not answer is waited for for a moment, once, and not asked again until it has answered. Meanwhile what was known last is told, so that counters never go back.
 
-use crate::families::Labels;
-use crate::names::Family;
+use crate::names::{Family, Labels};
 use corelane::admin::watch::{Kind, Snapshot};
 use corelane::lanes::LiveServices;
 use corelane_upstreams::{Gathering, Row, Shown, State};

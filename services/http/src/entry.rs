@@ -1,7 +1,9 @@
 //! The service as `serve` knows it.
 
 use crate::hosts::check_host;
-use crate::{AccessLog, Application, Files, Fixed, Forward, HostError, Hosts, Http, LogFormat, SITES_MAX, Settings};
+use crate::{
+    AccessLog, Application, Files, Fixed, Forward, HostError, Hosts, Http, LogFormat, Routes, Rules, SITES_MAX, Settings,
+};
 use corelane::lanes::calls_on_files;
 use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, Text, Time, Use};
 use corelane::service::entry::{Asked, Entry, Scheme};
@@ -69,7 +71,20 @@ const LOG: Text =
 const LOG_FORMAT: OneOf =
     OneOf::new("log-format", "FORMAT", &[COMBINED, JSON], "with log=FILE, how a line is written: json is an object");
 
-const OWN: [Choice; 12] = [
+const FIELD: Text = Text::new(
+    "field",
+    "PATTERN=NAME:VALUE",
+    is_field,
+    "answers for these paths have this field line, such as /assets/*=Cache-Control:%20max-age=3600; may be repeated",
+);
+const REDIRECT: Text = Text::new(
+    "redirect",
+    "PATH=URL",
+    is_redirect,
+    "send requests for this path, and for all beneath it, to this URL (308); https or https:PORT sends all to the same over TLS; may be repeated",
+);
+
+const OWN: [Choice; 14] = [
     Choice::Text(ROOT),
     Choice::Text(SITE),
     Choice::Text(INDEX),
@@ -78,6 +93,8 @@ const OWN: [Choice; 12] = [
     Choice::Number(CACHE_BYTES),
     Choice::Number(REPLY),
     Choice::Number(HEAD_BYTES),
+    Choice::Texts(FIELD),
+    Choice::Texts(REDIRECT),
     Choice::Text(LOG),
     Choice::OneOf(LOG_FORMAT),
     proxied::OPTION,
@@ -132,6 +149,8 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
             let bytes = chosen.number(&REPLY) as usize;
             serve(lanes, asked, log.clone(), move |_| Fixed::new(bytes))
         }
+        // What is not sent elsewhere is not found.
+        (false, false) if chosen.has(REDIRECT.name) => serve(lanes, asked, log.clone(), |_| Routes::new(())),
         (true, true) => Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out")),
         (false, false) => Err(asked.refuse(
             ROOT.name,
@@ -218,8 +237,53 @@ fn serve<A: Application>(
     application: impl Fn(usize) -> A + Send + Sync + 'static,
 ) -> Result<Lanes> {
     let settings = settings(asked.chosen().number(&HEAD_BYTES) as usize);
-    let served = move |lane| log.iter().fold(Http::new(application(lane)).settings(settings), Http::log);
+    let rules = rules(asked)?;
+    let served = move |lane| {
+        let http = Http::new(application(lane)).settings(settings).rules(rules.clone());
+        log.iter().fold(http, Http::log)
+    };
     lanes.serve(&asked.url().to_string(), served)
+}
+
+/// What is asked of paths, whoever answers there.
+fn rules(asked: &Asked) -> Result<Rules> {
+    let mut rules = Rules::new();
+    for text in asked.chosen().texts(&FIELD) {
+        add_field(&mut rules, text).map_err(|why| asked.refuse(FIELD.name, why))?;
+    }
+    for text in asked.chosen().texts(&REDIRECT) {
+        add_redirect(&mut rules, text).map_err(|why| asked.refuse(REDIRECT.name, why))?;
+    }
+    Ok(rules)
+}
+
+fn add_field(rules: &mut Rules, text: &str) -> std::result::Result<(), String> {
+    let (pattern, line) = text.split_once('=').ok_or("write PATTERN=NAME: VALUE, such as /*=X-Frame-Options: DENY")?;
+    rules.field(pattern, line).map(drop).map_err(|error| error.to_string())
+}
+
+fn add_redirect(rules: &mut Rules, text: &str) -> std::result::Result<(), String> {
+    let added = match text.split_once('=') {
+        Some((from, to)) => rules.redirect(from, to),
+        None => rules.to_https(https_port(text).ok_or("write PATH=URL, https or https:PORT")?),
+    };
+    added.map(drop).map_err(|error| error.to_string())
+}
+
+/// The port of `https` or `https:PORT`.
+fn https_port(text: &str) -> Option<u16> {
+    match text.strip_prefix("https")? {
+        "" => Some(443),
+        port => port.strip_prefix(':')?.parse().ok().filter(|port| *port > 0),
+    }
+}
+
+fn is_field(text: &str) -> std::result::Result<(), String> {
+    add_field(&mut Rules::new(), text)
+}
+
+fn is_redirect(text: &str) -> std::result::Result<(), String> {
+    add_redirect(&mut Rules::new(), text)
 }
 
 /// The bounds for heads of so many bytes.
@@ -290,6 +354,9 @@ fn plain_answer(now: Duration) -> Vec<u8> {
 }
 
 fn veiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    if asked.chosen().texts(&REDIRECT).any(|text| https_port(text).is_some()) {
+        return Err(asked.refuse(REDIRECT.name, "this is over TLS already: requests would go round and round"));
+    }
     tls::before(plain(lanes, asked)?, asked, |server| server.protocols(&[b"http/1.1"]).plain_answer(plain_answer))
 }
 
@@ -305,6 +372,8 @@ mod tests {
             "reply=0",
             "root=/",
             "root=/&index=a.html&listing&errors=/&cache-bytes=0",
+            "redirect=https",
+            "root=/&redirect=/a=https://b.example&redirect=/c=/d&field=/*=X-A: 1&field=/b=X-B:%202",
         ] {
             assert_eq!(of(&format!("http://127.0.0.1:0?{right}")), Ok(()), "{right}");
         }
@@ -323,6 +392,10 @@ mod tests {
             ("?site=shop.example", "\"shop.example\" has no directory: write site=shop.example:DIR"),
             ("?site=shop.example:", "\"shop.example\" has no directory: write site=shop.example:DIR"),
             ("?site=shop.example:/nowhere/at/all", "\"/nowhere/at/all\" is no directory: write site=shop.example:DIR"),
+            ("?root=/&field=/*", "write PATTERN=NAME: VALUE"),
+            ("?root=/&field=/*=Content-Length: 1", "written by the server itself"),
+            ("?root=/&redirect=/a=b", "is no target"),
+            ("?redirect=http", "write PATH=URL, https or https:PORT"),
             ("?site=", "has no value: write site=HOST:DIR"),
             ("?site=shop.example:/,", "a host is missing: write site=HOST:DIR"),
         ] {

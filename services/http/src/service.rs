@@ -5,6 +5,7 @@ use crate::backlog::UNAVAILABLE_AND_CLOSED;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
 use crate::log::{AccessLog, Ended, Sent};
+use crate::rules::Rules;
 use crate::session::{Active, Look, Session, Spare};
 use crate::settings::Settings;
 use corelane::service::{
@@ -59,7 +60,14 @@ impl<A: Application> Http<A> {
 
     /// Logs what is answered. To be called on the lane that serves, as all that makes a service.
     pub fn log(mut self, log: &AccessLog) -> Self {
+        let rules = self.desk.rules();
         self.desk = Rc::new(Desk::new(Some(log.lane())));
+        self.rules(rules)
+    }
+
+    /// Has answers and redirects by path, beside what the application does.
+    pub fn rules(self, rules: impl Into<Rc<Rules>>) -> Self {
+        self.desk.set_rules(rules.into());
         self
     }
 

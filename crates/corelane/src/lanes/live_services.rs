@@ -4,7 +4,7 @@ use corelane_lane::Tell;
 use corelane_svc::{Command, Operate, Steer};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Asks services on each lane, from any thread ([`StreamService::operate`](crate::StreamService::operate)). Clones ask the same.
 #[derive(Clone)]
@@ -49,10 +49,12 @@ impl LiveServices {
     /// The same for those who look again and again: none where a lane does not answer within `patience`, and until it has, for it is asked no more meanwhile.
     pub fn glance(&self, words: &str, patience: Duration) -> Option<Vec<Answered>> {
         let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answers) = &*awaited {
-            if std::iter::repeat_with(|| answers.try_recv()).find_map(Result::err) == Some(TryRecvError::Empty) {
-                return None;
-            }
+        // What has come meanwhile is too late.
+        let is_under_way = |answers: &Receiver<Said>| {
+            std::iter::repeat_with(|| answers.try_recv()).find_map(Result::err) == Some(TryRecvError::Empty)
+        };
+        if awaited.as_ref().is_some_and(is_under_way) {
+            return None;
         }
         let answers = self.begin(words);
         let said = self.gather(&answers, patience).ok();
@@ -72,10 +74,10 @@ impl LiveServices {
     }
 
     fn gather(&self, answers: &Receiver<Said>, patience: Duration) -> Result<Vec<Answered>, usize> {
-        let due = Instant::now() + patience;
+        let due = crate::now() + patience;
         let (mut heard, mut said) = (vec![false; self.lanes], Vec::new());
         loop {
-            match answers.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            match answers.recv_timeout(due - crate::now()) {
                 Ok((number, lane, answer)) => {
                     heard[lane] = true;
                     said.extend(answer.map(|answer| (number, lane, answer)));
