@@ -2,6 +2,7 @@
 
 mod arguments;
 mod lanes;
+mod live;
 mod log;
 mod plan;
 mod reach;
@@ -63,6 +64,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let lanes = lanes.sockets(handed).listens_also(listen.addresses()).with_holders();
     let confined = confine_files(sandbox, &lanes, config.as_deref())?;
     let log = Log::begin(format, level)?;
+    let ports = reload::ports(&lanes);
     let mut running = lanes.start()?;
     let _graphs = graphs(&running, &mut listen)?;
     let shown = shown(&mut running, &listen)?;
@@ -73,7 +75,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     }
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
     confined.into_iter().chain(confine_calls(sandbox, beside)?).for_each(|note| running.note(note));
-    let reload = Reload::new(settings, &running, log, sandbox != Sandbox::Off);
+    let reload = Reload::new(settings, &running, log, (sandbox != Sandbox::Off).then_some(ports));
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     // Nothing of the start can fail any more but to say so. A process that is taken over goes on until that is done.
     running.announce(|running| {

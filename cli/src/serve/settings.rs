@@ -81,6 +81,17 @@ impl Setting {
         self.value.contains(text)
     }
 
+    /// Its value.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// For tests: a service.
+    #[cfg(test)]
+    pub fn service(value: &str) -> Self {
+        Self { key: "services".to_owned(), value: value.to_owned(), at: String::new() }
+    }
+
     /// Where it stands: FILE:LINE:COLUMN, or the variable.
     pub fn at(&self) -> &str {
         &self.at

@@ -29,7 +29,7 @@ impl Behind {
             return;
         }
         let now = Instant::now();
-        let before = std::mem::replace(&mut self.looked, Some(now));
+        let before = self.looked.replace(now);
         self.beside = Beside::of(snapshot, &self.beside);
         self.seconds = before.filter(|_| self.beside.is_since()).map(|before| (now - before).as_secs_f64());
     }

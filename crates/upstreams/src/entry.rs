@@ -75,6 +75,14 @@ pub const OPTIONS: &[Choice] = &[
     Choice::Time(RESOLVE),
 ];
 
+/// The option that names upstreams, for services that follow its changes ([`Upstreams::retarget`](crate::Upstreams::retarget)).
+pub const TARGETS: Choice = Choice::Text(TO);
+
+/// The upstreams that are chosen, if some are.
+pub fn targets(chosen: &Chosen) -> Option<Targets> {
+    chosen.text(&TO)?.parse().ok()
+}
+
 /// What is behind a service.
 #[derive(Clone, Debug)]
 pub struct Behind {

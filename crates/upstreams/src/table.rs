@@ -94,6 +94,21 @@ struct Listed {
     fault: Option<String>,
     /// The operator has taken it out.
     is_drained: bool,
+    /// It is none of the targets any more; its place is kept as long as something is under way there.
+    is_gone: bool,
+}
+
+impl Listed {
+    fn new(target: &Target) -> Self {
+        Self {
+            target: target.clone(),
+            resolve_at: if matches!(target.place(), Place::Named { .. }) { AT_ONCE } else { Instant::NEVER },
+            is_known: false,
+            fault: None,
+            is_drained: false,
+            is_gone: false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -122,14 +137,7 @@ pub struct Upstreams {
 impl Upstreams {
     /// The table of lane number `lane`. Checks begin with [`Upstreams::start`].
     pub fn new(targets: &Targets, settings: Settings, lane: usize) -> Self {
-        let listed = |target: &Target| Listed {
-            target: target.clone(),
-            resolve_at: if matches!(target.place(), Place::Named { .. }) { AT_ONCE } else { Instant::NEVER },
-            is_known: false,
-            fault: None,
-            is_drained: false,
-        };
-        let listed = targets.all().iter().map(listed).collect();
+        let listed = targets.all().iter().map(Listed::new).collect();
         let mut table =
             Self { settings, lane, listed, entries: Vec::new(), turn: 0, ahead: lane, resolving: None, candidates: Vec::new() };
         for (number, target) in (0..).zip(targets.all()) {
@@ -144,6 +152,59 @@ impl Upstreams {
     /// The lane has begun.
     pub fn start(&mut self, now: Instant) {
         self.check_first(now);
+    }
+
+    /// From now on there are these targets. Those that were there before keep their health, their counters and their connections; those that are there no more are taken by
+    /// nobody, and leave when what is under way there has ended. What is [due](Upstreams::due) has changed then.
+    pub fn retarget(&mut self, targets: &Targets, now: Instant) {
+        for number in 0..self.listed.len() {
+            match targets.all().iter().find(|target| target.name() == self.listed[number].target.name()) {
+                None => self.let_go(number as u16),
+                Some(target) if !self.listed[number].is_gone => {
+                    self.listed[number].target = target.clone();
+                    let ones = self.entries.iter_mut().filter_map(|entry| entry.one.as_mut());
+                    ones.filter(|one| usize::from(one.target) == number).for_each(|one| one.weight = target.weight());
+                }
+                // One that went and comes back is a new one.
+                Some(_) => {}
+            }
+        }
+        for target in targets.all() {
+            if !self.listed.iter().any(|listed| !listed.is_gone && listed.target.name() == target.name()) {
+                self.list(target, now);
+            }
+        }
+        self.check_first(now);
+    }
+
+    /// A target is none any more.
+    fn let_go(&mut self, number: u16) {
+        let listed = &mut self.listed[usize::from(number)];
+        (listed.is_gone, listed.is_known, listed.resolve_at) = (true, true, Instant::NEVER);
+        for index in 0..self.entries.len() as u16 {
+            if let Some(one) = self.entries[usize::from(index)].one.as_mut().filter(|one| one.target == number) {
+                one.is_leaving = true;
+                self.settle(index);
+            }
+        }
+    }
+
+    /// There is one target more, in the place of one that has gone if there is one.
+    fn list(&mut self, target: &Target, now: Instant) {
+        let is_free = |number: usize, listed: &Listed| {
+            let is_used = self.all().any(|one| usize::from(one.target) == number) || self.resolving == Some(number as u16);
+            listed.is_gone && !is_used
+        };
+        let free = self.listed.iter().enumerate().position(|(number, listed)| is_free(number, listed));
+        let number = free.unwrap_or(self.listed.len());
+        match free {
+            Some(free) => self.listed[free] = Listed::new(target),
+            None => self.listed.push(Listed::new(target)),
+        }
+        if let Place::At(address) = target.place() {
+            self.listed[number].is_known = true;
+            self.admit(number as u16, address.clone(), Some(now));
+        }
     }
 
     /// Has those checked that were not yet: not all at once, and not on all lanes at once.
@@ -350,7 +411,7 @@ impl Upstreams {
 
     fn set_drained(&mut self, name: &str, is_drained: bool, changed: impl Fn(&mut One)) -> usize {
         let mut named = 0;
-        let target = self.listed.iter().position(|listed| listed.target.name() == name);
+        let target = self.listed.iter().position(|listed| !listed.is_gone && listed.target.name() == name);
         if let Some(target) = target {
             (self.listed[target].is_drained, named) = (is_drained, 1);
         }
@@ -426,6 +487,9 @@ impl Upstreams {
         // reason: documented.
         let target = self.resolving.take().expect("a resolution ends once");
         let listed = &mut self.listed[usize::from(target)];
+        if listed.is_gone {
+            return;
+        }
         let found = found.and_then(|found| if found.is_empty() { Err("it has no address".to_owned()) } else { Ok(found) });
         let mut found = match found {
             Ok(found) => found,
@@ -491,7 +555,7 @@ impl Upstreams {
         for (number, listed) in (0..).zip(&self.listed).skip(targets.start).take(targets.len()) {
             let before = rows.len();
             rows.extend(self.all().filter(|one| one.target == number).map(row));
-            if rows.len() == before {
+            if rows.len() == before && !listed.is_gone {
                 rows.push(Row::unknown(&listed.target, listed.fault.clone()));
             }
         }

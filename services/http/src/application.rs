@@ -4,7 +4,7 @@ use crate::outcome::{Answered, Begun, Switched};
 use crate::{Parts, Reply, Request};
 use corelane::service::{Asking, Call, Declaration, Lost, Origin, Outcome, Refused, Shared};
 use corelane::{Cx, Talk};
-use corelane_upstreams::Upstreams;
+use corelane_upstreams::{Targets, Upstreams};
 
 /// What answers requests. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
 ///
@@ -81,6 +81,11 @@ pub trait Application: Sized + 'static {
 
     /// Shows `see` each table of upstreams that it has: so operators see them, take them out and in again.
     fn upstreams(&mut self, _see: &mut dyn FnMut(&mut Upstreams)) {}
+
+    /// From now on it has these upstreams, or has none as before. Returns whether that is so.
+    fn retarget(&mut self, _cx: &mut Cx<'_, Self::Talk>, targets: Option<&Targets>) -> bool {
+        targets.is_none()
+    }
 }
 
 /// How a request goes on.

@@ -5,11 +5,12 @@ use crate::{
     AccessLog, Application, Files, Fixed, Forward, HostError, Hosts, Http, LogFormat, Routes, Rules, SITES_MAX, Settings,
 };
 use corelane::lanes::calls_on_files;
-use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, Text, Time, Use};
+use corelane::service::entry::choice::{Choice, Chosen, Flag, Number, OneOf, Text, Time, Use};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
 use corelane_tls::entry as tls;
+use corelane_upstreams::Targets;
 use corelane_upstreams::entry as upstreams;
 use corelane_wire::http1::{Date, Limits, Status, write_response};
 use corelane_wire::xdr::Writer;
@@ -125,6 +126,7 @@ pub static ENTRY: Entry = Entry::new(
     ],
 )
 .options(&OPTIONS)
+.live(&LIVE)
 .limits(|limits| limits.idle_limit = IDLE_LIMIT);
 
 /// How long a client may keep a connection without a request.
@@ -237,7 +239,7 @@ fn serve<A: Application>(
     application: impl Fn(usize) -> A + Send + Sync + 'static,
 ) -> Result<Lanes> {
     let settings = settings(asked.chosen().number(&HEAD_BYTES) as usize);
-    let rules = rules(asked)?;
+    let rules = rules(asked.chosen()).map_err(|(option, why)| asked.refuse(option, why))?;
     let served = move |lane| {
         let http = Http::new(application(lane)).settings(settings).rules(rules.clone());
         log.iter().fold(http, Http::log)
@@ -245,14 +247,23 @@ fn serve<A: Application>(
     lanes.serve(&asked.url().to_string(), served)
 }
 
-/// What is asked of paths, whoever answers there.
-fn rules(asked: &Asked) -> Result<Rules> {
+/// What can change while it serves.
+const LIVE: [Choice; 3] = [Choice::Texts(FIELD), Choice::Texts(REDIRECT), upstreams::TARGETS];
+
+/// What of that is chosen: rules, and upstreams if there are some; none where it cannot be read.
+pub(crate) fn live(options: &str) -> Option<(Rules, Option<Targets>)> {
+    let chosen = if options.is_empty() { Chosen::default() } else { Chosen::read(&LIVE, options).ok()? };
+    Some((rules(&chosen).ok()?, upstreams::targets(&chosen)))
+}
+
+/// What is asked of paths, whoever answers there; or which option is wrong, and why.
+fn rules(chosen: &Chosen) -> std::result::Result<Rules, (&'static str, String)> {
     let mut rules = Rules::new();
-    for text in asked.chosen().texts(&FIELD) {
-        add_field(&mut rules, text).map_err(|why| asked.refuse(FIELD.name, why))?;
+    for text in chosen.texts(&FIELD) {
+        add_field(&mut rules, text).map_err(|why| (FIELD.name, why))?;
     }
-    for text in asked.chosen().texts(&REDIRECT) {
-        add_redirect(&mut rules, text).map_err(|why| asked.refuse(REDIRECT.name, why))?;
+    for text in chosen.texts(&REDIRECT) {
+        add_redirect(&mut rules, text).map_err(|why| (REDIRECT.name, why))?;
     }
     Ok(rules)
 }

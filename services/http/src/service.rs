@@ -4,6 +4,7 @@ use crate::application::Application;
 use crate::backlog::UNAVAILABLE_AND_CLOSED;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
+use crate::entry;
 use crate::log::{AccessLog, Ended, Sent};
 use crate::rules::Rules;
 use crate::session::{Active, Look, Session, Spare};
@@ -105,6 +106,17 @@ impl<A: Application> Http<A> {
             self.upstreams = count;
             cx.set_gauge(HttpCounter::Upstreams, count as u64);
         }
+    }
+
+    /// Follows a change of the options that it can follow; whether it does.
+    fn change(&mut self, cx: &mut Cx<'_, A::Talk>, options: &str) -> bool {
+        let Some((rules, targets)) = entry::live(options) else { return false };
+        if !self.application.retarget(cx, targets.as_ref()) {
+            return false;
+        }
+        self.desk.set_rules(Rc::new(rules));
+        self.note_upstreams(cx);
+        true
     }
 
     fn count_answers(&self, cx: &mut Cx<'_, A::Talk>) {
@@ -290,6 +302,9 @@ impl<A: Application> StreamService for Http<A> {
     }
 
     fn operate(&mut self, cx: &mut Cx<'_, A::Talk>, words: &str) -> Option<String> {
+        if let Some(options) = words.strip_prefix("options ") {
+            return Some(self.change(cx, options).to_string());
+        }
         let mut asked = Asked::read(words, cx.now())?;
         let mut has_some = false;
         self.application.upstreams(&mut |upstreams| {

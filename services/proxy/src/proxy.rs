@@ -2,6 +2,7 @@
 
 use crate::counters::ProxyCounter;
 use crate::ends::{Client, End, Server, Stage, Told};
+use crate::entry::live;
 use crate::header::header;
 use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Fault, Notes, Outcome};
@@ -49,6 +50,14 @@ impl Proxy {
     /// Has names resolved by something else than the system.
     pub fn resolving(self, resolve: fn(&str, u16) -> Result<Vec<Address>, String>) -> Self {
         Self { tending: Tending { resolve, ..self.tending }, ..self }
+    }
+
+    /// Follows a change of the upstreams; whether there are some to follow.
+    fn change(&mut self, cx: &mut Cx<'_>, options: &str) -> bool {
+        let Some(targets) = live(options) else { return false };
+        self.upstreams.retarget(&targets, cx.now());
+        self.tend(cx);
+        true
     }
 
     /// Does what the upstreams want done.
@@ -313,6 +322,9 @@ impl StreamService for Proxy {
     }
 
     fn operate(&mut self, cx: &mut Cx<'_>, words: &str) -> Option<String> {
+        if let Some(options) = words.strip_prefix("options ") {
+            return Some(self.change(cx, options).to_string());
+        }
         let mut asked = Asked::read(words, cx.now())?;
         asked.of(&mut self.upstreams);
         self.note_rotation(cx);

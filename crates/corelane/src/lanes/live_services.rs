@@ -2,6 +2,7 @@
 
 use corelane_lane::Tell;
 use corelane_svc::{Command, Operate, Steer};
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -43,7 +44,20 @@ impl LiveServices {
     /// # Errors
     /// The first lane that has not answered within `patience`.
     pub fn ask(&self, words: &str, patience: Duration) -> Result<Vec<Answered>, usize> {
-        self.gather(&self.begin(words), patience)
+        self.gather(&self.begin(0..self.services.len(), words), patience)
+    }
+
+    /// The same of one service, by its number.
+    ///
+    /// # Errors
+    /// As of [`LiveServices::ask`].
+    pub fn ask_one(&self, number: usize, words: &str, patience: Duration) -> Result<Vec<Answered>, usize> {
+        self.gather(&self.begin(number..number + 1, words), patience)
+    }
+
+    /// The names of the services, by their numbers.
+    pub fn names(&self) -> &[String] {
+        &self.services
     }
 
     /// The same for those who look again and again: none where a lane does not answer within `patience`, and until it has, for it is asked no more meanwhile.
@@ -56,16 +70,16 @@ impl LiveServices {
         if awaited.as_ref().is_some_and(is_under_way) {
             return None;
         }
-        let answers = self.begin(words);
+        let answers = self.begin(0..self.services.len(), words);
         let said = self.gather(&answers, patience).ok();
         *awaited = Some(answers).filter(|_| said.is_none());
         said
     }
 
-    fn begin(&self, words: &str) -> Receiver<Said> {
+    fn begin(&self, numbers: Range<usize>, words: &str) -> Receiver<Said> {
         let words: Arc<str> = words.into();
         let (told, answers) = channel();
-        let each = (0..self.lanes).flat_map(|lane| (0..self.services.len()).map(move |number| (lane, number as u16)));
+        let each = (0..self.lanes).flat_map(|lane| numbers.clone().map(move |number| (lane, number as u16)));
         for (lane, number) in each {
             // One that has ended has nothing to say.
             let _ = self.tell.tell(lane, steer(lane, number, words.clone(), told.clone()));
