@@ -404,3 +404,30 @@ fn what_an_operator_said_of_a_name_holds_for_its_next_addresses() {
     assert_eq!(rows.iter().map(|row| row.state).collect::<Vec<_>>(), [State::Drained; 2]);
     assert_eq!((table.address(used), table.serves(used)), (None, false), "another one has its place, and not its name");
 }
+
+#[test]
+fn other_targets_take_the_place_of_those_that_go_and_what_is_under_way_goes_on() {
+    let mut table = table("10.0.0.1:1,10.0.0.2:1,a.test:80", Settings { failures_max: 1, ..Settings::new() });
+    let uses: Vec<Upstream> = (0..2).map(|_| table.begin(at(0), 0, &Tried::default()).unwrap()).collect();
+    table.retarget(&"10.0.0.2:1*3,b.test:80,10.0.0.3:1".parse().unwrap(), at(1));
+    let states =
+        |table: &Upstreams| table.rows(at(1)).into_iter().map(|row| (row.name, row.state, row.weight)).collect::<Vec<_>>();
+    let row = |name: &str, state, weight| (name.to_owned(), state, weight);
+    let held = [row("10.0.0.1:1", State::Leaving, 1), row("10.0.0.2:1", State::Up, 3)];
+    let new = [row("b.test:80", State::Unresolved, 1), row("10.0.0.3:1", State::Up, 1)];
+    let (mut expected, mut got) = ([&held[..], &new[..]].concat(), states(&table));
+    (expected.sort(), got.sort());
+    assert_eq!(got, expected);
+    assert_eq!(table.rows(at(1)).iter().map(|row| row.counts.uses).sum::<u64>(), 2, "counters go on");
+    let Some(Due::Resolve { host, .. }) = table.due(at(1)) else { panic!("the new name is asked for") };
+    assert_eq!(host, "b.test");
+    table.retarget(&"10.0.0.2:1".parse().unwrap(), at(2));
+    table.resolved(at(2), Ok(addresses(&["10.0.0.9:80"])));
+    uses.into_iter().for_each(|used| table.end(used));
+    assert_eq!(states(&table), [row("10.0.0.2:1", State::Up, 1)], "what nobody holds has gone");
+    for round in 0..300_u32 {
+        table.retarget(&format!("10.1.{}.{}:1", round / 250, round % 250).parse().unwrap(), at(3));
+        assert_eq!(table.rows(at(3)).len(), 1, "places are used again");
+    }
+    assert_eq!((table.drain("10.0.0.2:1"), table.drain("10.1.1.49:1")), (0, 1));
+}
