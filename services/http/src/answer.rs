@@ -4,6 +4,7 @@ use crate::deliver::{Deliver, Delivery, Now};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::Sent;
+use crate::ours::is_ours;
 use crate::outcome::{Answered, Begun, Behind, Done, Given};
 use corelane::service::{Chain, Refused, Segment};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, check_field, decimal};
@@ -180,11 +181,6 @@ impl<D: Deliver> Answer<D> {
         }
         told.map(H::from)
     }
-}
-
-/// Whether a field line is ours to write.
-pub(crate) fn is_ours(name: &str) -> bool {
-    ["Content-Length", "Transfer-Encoding", "Connection", "Date"].iter().any(|ours| name.eq_ignore_ascii_case(ours))
 }
 
 impl<D> Answer<D> {

@@ -1,16 +1,14 @@
 //! The service as `serve` knows it.
 
 use crate::hosts::check_host;
-use crate::{
-    AccessLog, Application, Files, Fixed, Forward, HostError, Hosts, Http, LogFormat, Routes, Rules, SITES_MAX, Settings,
-};
+use crate::live::{FIELD, LIVE, REDIRECT, https_port, rules};
+use crate::{AccessLog, Application, Files, Fixed, Forward, HostError, Hosts, Http, LogFormat, Routes, SITES_MAX, Settings};
 use corelane::lanes::calls_on_files;
-use corelane::service::entry::choice::{Choice, Chosen, Flag, Number, OneOf, Text, Time, Use};
+use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, Text, Time, Use};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
 use corelane_tls::entry as tls;
-use corelane_upstreams::Targets;
 use corelane_upstreams::entry as upstreams;
 use corelane_wire::http1::{Date, Limits, Status, write_response};
 use corelane_wire::xdr::Writer;
@@ -71,19 +69,6 @@ const LOG: Text =
         .writing();
 const LOG_FORMAT: OneOf =
     OneOf::new("log-format", "FORMAT", &[COMBINED, JSON], "with log=FILE, how a line is written: json is an object");
-
-const FIELD: Text = Text::new(
-    "field",
-    "PATTERN=NAME:VALUE",
-    is_field,
-    "answers for these paths have this field line, such as /assets/*=Cache-Control:%20max-age=3600; may be repeated",
-);
-const REDIRECT: Text = Text::new(
-    "redirect",
-    "PATH=URL",
-    is_redirect,
-    "send requests for this path, and for all beneath it, to this URL (308); https or https:PORT sends all to the same over TLS; may be repeated",
-);
 
 const OWN: [Choice; 14] = [
     Choice::Text(ROOT),
@@ -245,56 +230,6 @@ fn serve<A: Application>(
         log.iter().fold(http, Http::log)
     };
     lanes.serve(&asked.url().to_string(), served)
-}
-
-/// What can change while it serves.
-const LIVE: [Choice; 3] = [Choice::Texts(FIELD), Choice::Texts(REDIRECT), upstreams::TARGETS];
-
-/// What of that is chosen: rules, and upstreams if there are some; none where it cannot be read.
-pub(crate) fn live(options: &str) -> Option<(Rules, Option<Targets>)> {
-    let chosen = if options.is_empty() { Chosen::default() } else { Chosen::read(&LIVE, options).ok()? };
-    Some((rules(&chosen).ok()?, upstreams::targets(&chosen)))
-}
-
-/// What is asked of paths, whoever answers there; or which option is wrong, and why.
-fn rules(chosen: &Chosen) -> std::result::Result<Rules, (&'static str, String)> {
-    let mut rules = Rules::new();
-    for text in chosen.texts(&FIELD) {
-        add_field(&mut rules, text).map_err(|why| (FIELD.name, why))?;
-    }
-    for text in chosen.texts(&REDIRECT) {
-        add_redirect(&mut rules, text).map_err(|why| (REDIRECT.name, why))?;
-    }
-    Ok(rules)
-}
-
-fn add_field(rules: &mut Rules, text: &str) -> std::result::Result<(), String> {
-    let (pattern, line) = text.split_once('=').ok_or("write PATTERN=NAME: VALUE, such as /*=X-Frame-Options: DENY")?;
-    rules.field(pattern, line).map(drop).map_err(|error| error.to_string())
-}
-
-fn add_redirect(rules: &mut Rules, text: &str) -> std::result::Result<(), String> {
-    let added = match text.split_once('=') {
-        Some((from, to)) => rules.redirect(from, to),
-        None => rules.to_https(https_port(text).ok_or("write PATH=URL, https or https:PORT")?),
-    };
-    added.map(drop).map_err(|error| error.to_string())
-}
-
-/// The port of `https` or `https:PORT`.
-fn https_port(text: &str) -> Option<u16> {
-    match text.strip_prefix("https")? {
-        "" => Some(443),
-        port => port.strip_prefix(':')?.parse().ok().filter(|port| *port > 0),
-    }
-}
-
-fn is_field(text: &str) -> std::result::Result<(), String> {
-    add_field(&mut Rules::new(), text)
-}
-
-fn is_redirect(text: &str) -> std::result::Result<(), String> {
-    add_redirect(&mut Rules::new(), text)
 }
 
 /// The bounds for heads of so many bytes.

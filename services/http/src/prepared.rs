@@ -1,8 +1,8 @@
 //! Answers that are the same each time: put together once.
 
-use crate::answer::is_ours;
 use crate::deliver::{Deliver, Delivery, Now};
 use crate::log::Sent;
+use crate::ours::is_ours;
 use crate::outcome::{Answered, Behind};
 use crate::reply::Reply;
 use corelane::service::Refused;

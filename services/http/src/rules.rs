@@ -5,7 +5,7 @@
 //!                          a redirect --> 308, and the application is not asked
 //! ```
 
-use crate::answer::is_ours;
+use crate::ours::is_ours;
 use corelane_wire::http1::{Authority, Request as Head, Status, check_field, percent};
 use std::fmt;
 
@@ -348,7 +348,7 @@ mod tests {
     fn redirects_keep_what_stands_behind_and_name_no_other_host() {
         let mut rules = Rules::new();
         rules.redirect("/old", "https://new.example/shop/").unwrap().redirect("/old/deeper", "/here").unwrap();
-        rules.redirect("/out/", "https://new.example").unwrap().redirect("/home", "/").unwrap();
+        rules.redirect("/out/", "https://new.example").unwrap().redirect("/base", "/").unwrap();
         for (target, expected) in [
             ("/old", Some("https://new.example/shop")),
             ("/old/", Some("https://new.example/shop/")),
@@ -357,8 +357,8 @@ mod tests {
             ("/older", None),
             ("/", None),
             ("/out//evil.example/x", Some("https://new.example/evil.example/x")),
-            ("/home//evil.example", Some("/evil.example")),
-            ("/home", Some("/")),
+            ("/base//evil.example", Some("/evil.example")),
+            ("/base", Some("/")),
         ] {
             assert_eq!(location(&rules, target).as_deref(), expected, "{target}");
         }

@@ -4,7 +4,7 @@ use crate::application::Application;
 use crate::backlog::UNAVAILABLE_AND_CLOSED;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
-use crate::entry;
+use crate::live::live;
 use crate::log::{AccessLog, Ended, Sent};
 use crate::rules::Rules;
 use crate::session::{Active, Look, Session, Spare};
@@ -110,7 +110,7 @@ impl<A: Application> Http<A> {
 
     /// Follows a change of the options that it can follow; whether it does.
     fn change(&mut self, cx: &mut Cx<'_, A::Talk>, options: &str) -> bool {
-        let Some((rules, targets)) = entry::live(options) else { return false };
+        let Some((rules, targets)) = live(options) else { return false };
         if !self.application.retarget(cx, targets.as_ref()) {
             return false;
         }

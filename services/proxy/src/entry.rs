@@ -1,13 +1,13 @@
 //! The service as it declares itself.
 
+use crate::live::LIVE;
 use crate::proxy::Proxy;
 use corelane::service::Limits;
-use corelane::service::entry::choice::{Choice, Chosen, OneOf};
+use corelane::service::entry::choice::{Choice, OneOf};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
 use corelane_tls::entry as tls;
-use corelane_upstreams::Targets;
 use corelane_upstreams::entry as upstreams;
 use corelane_wire::proxy::Version;
 use std::time::Duration;
@@ -60,14 +60,6 @@ pub static ENTRY: Entry = Entry::new(
 .options(&OPTIONS)
 .live(LIVE)
 .limits(limits);
-
-/// What can change while it serves.
-const LIVE: &[Choice] = &[upstreams::TARGETS];
-
-/// The upstreams of that.
-pub(crate) fn live(options: &str) -> Option<Targets> {
-    upstreams::targets(&Chosen::read(LIVE, options).ok()?)
-}
 
 fn limits(limits: &mut Limits) {
     limits.connect_limit = CONNECT_LIMIT;

@@ -2,8 +2,8 @@
 
 use crate::counters::ProxyCounter;
 use crate::ends::{Client, End, Server, Stage, Told};
-use crate::entry::live;
 use crate::header::header;
+use crate::live::live;
 use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Fault, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};

@@ -416,7 +416,8 @@ fn other_targets_take_the_place_of_those_that_go_and_what_is_under_way_goes_on()
     let held = [row("10.0.0.1:1", State::Leaving, 1), row("10.0.0.2:1", State::Up, 3)];
     let new = [row("b.test:80", State::Unresolved, 1), row("10.0.0.3:1", State::Up, 1)];
     let (mut expected, mut got) = ([&held[..], &new[..]].concat(), states(&table));
-    (expected.sort(), got.sort());
+    expected.sort();
+    got.sort();
     assert_eq!(got, expected);
     assert_eq!(table.rows(at(1)).iter().map(|row| row.counts.uses).sum::<u64>(), 2, "counters go on");
     let Some(Due::Resolve { host, .. }) = table.due(at(1)) else { panic!("the new name is asked for") };
