@@ -10,7 +10,7 @@ mod tables;
 pub mod watched;
 
 use anyhow::Result;
-pub use asked::Asked;
+pub use asked::{Asked, Whom};
 use std::path::PathBuf;
 
 /// Shows and changes the rules, tables and routes of a running gateway (`serve gateway=CONFIG.toml`)
@@ -19,12 +19,8 @@ use std::path::PathBuf;
 /// it, and counters go on. It lasts as long as the process; what is to stay belongs into its file. docs/gateway.md has more.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The process; need not be named where only one serves
-    #[arg(long, global = true, value_parser = crate::stat::process_number)]
-    pid: Option<u32>,
-    /// As JSON
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    whom: Whom,
     #[command(subcommand)]
     command: Command,
 }
@@ -99,9 +95,9 @@ struct Import {
 /// Has the process carry it out, and prints what it says.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if let Command::Graphs(wanted) = &arguments.command {
-        return graphs::run(wanted, arguments.json);
+        return graphs::run(wanted, arguments.whom.json);
     }
-    let asked = Asked::of(arguments.pid, arguments.json)?;
+    let asked = Asked::of(&arguments.whom)?;
     match &arguments.command {
         Command::Show(show) => rules::show(&asked, show, true),
         Command::List(list) => rules::show(&asked, list, false),

@@ -19,6 +19,7 @@ mod serve;
 mod stat;
 mod terminal;
 mod top;
+mod upstreams;
 mod wrap;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

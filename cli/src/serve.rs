@@ -2,8 +2,10 @@
 
 mod arguments;
 mod lanes;
+mod live;
 mod log;
 mod plan;
+mod reach;
 mod reload;
 mod rule;
 mod sandbox;
@@ -31,6 +33,7 @@ use corelane_metrics::{Listen, Metrics};
 use log::Log;
 use reload::Reload;
 use sandbox::{Sandbox, confine_calls, confine_files};
+use settings::Setting;
 use std::ffi::OsString;
 use std::sync::mpsc::channel;
 use std::thread::Builder;
@@ -45,7 +48,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let mut listen = Listen { metrics, dashboard, names, graphs: None };
     if check || plan {
         let lanes = rule::noting_variables(rule::lanes_as_user(arguments, &settings)?);
-        return if check { print_checked(&lanes) } else { print_plan(&lanes, json) };
+        return if check { print_checked(&lanes, &settings) } else { print_plan(&lanes, json) };
     }
     let user = rule::user(&arguments)?;
     // Before anything is opened, and before there are threads.
@@ -61,6 +64,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let lanes = lanes.sockets(handed).listens_also(listen.addresses()).with_holders();
     let confined = confine_files(sandbox, &lanes, config.as_deref())?;
     let log = Log::begin(format, level)?;
+    let ports = reload::ports(&lanes);
     let mut running = lanes.start()?;
     let _graphs = graphs(&running, &mut listen)?;
     let shown = shown(&mut running, &listen)?;
@@ -71,7 +75,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     }
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
     confined.into_iter().chain(confine_calls(sandbox, beside)?).for_each(|note| running.note(note));
-    let reload = Reload::new(settings, &running, log, sandbox != Sandbox::Off);
+    let reload = Reload::new(settings, &running, log, (sandbox != Sandbox::Off).then_some(ports));
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     // Nothing of the start can fail any more but to say so. A process that is taken over goes on until that is done.
     running.announce(|running| {
@@ -149,12 +153,13 @@ fn ended(error: Error) -> Late {
     Late { exit, level: Level::Error, ..Late::of("serving", error) }
 }
 
-fn print_checked(lanes: &Lanes) -> Result<Exit> {
+fn print_checked(lanes: &Lanes, settings: &[Setting]) -> Result<Exit> {
     let mut notes = lanes.check()?;
     notes.extend(lanes.check_means()?);
     let (_, plan) = lanes.plan()?;
     let notes: String = notes.iter().map(|note| wrapped("warning: ", &note.to_string())).collect();
-    print(notes + &plan::warnings(&plan) + "checked: the settings are right; nothing was started")?;
+    let upstreams: String = reach::warnings(lanes, settings).iter().map(|words| wrapped("warning: ", words)).collect();
+    print(notes + &plan::warnings(&plan) + &upstreams + "checked: the settings are right; nothing was started")?;
     Ok(Exit::Done)
 }
 

@@ -1,5 +1,6 @@
 //! `corelane stat`: what the lanes of running processes count, read from their pages.
 
+pub mod behind;
 mod datagrams;
 pub mod figures;
 mod flows;
@@ -13,6 +14,7 @@ pub use workstreams::workstreams;
 
 use crate::exit::Exit;
 use crate::print::{note, print_some};
+use crate::upstreams::Beside;
 use anyhow::{Result, bail};
 use corelane::admin::watch::{Liveness, PageFile, Reader, RunDirectory, Snapshot, list};
 use corelane_load::amounts;
@@ -22,7 +24,7 @@ use std::time::Duration;
 /// Shows running processes at a glance: services, lanes, and what is wrong
 ///
 /// With --every the figures are for each second since the last look, else since the start of the process.
-/// The counters are read from shared memory: nothing is asked of the lanes, so this works while they hang, and after they died. Pages are looked
+/// The counters are read from shared memory: this works while lanes hang, and after they died. Of upstreams alone lanes are asked, where a service has some, and waited for for 0.3 s at the most. Pages are looked
 /// for in CORELANE_RUN_DIR, if that is set, else in every place where `serve` may put them (`serve --help`).
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -58,9 +60,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
         return flows::run(&readers, arguments.json);
     }
     let mut earlier: Vec<Option<Snapshot>> = vec![None; readers.len()];
+    let mut behind = vec![Beside::default(); readers.len()];
     loop {
         let mut lives = false;
-        for (reader, before) in readers.iter().zip(&mut earlier) {
+        for ((reader, before), behind) in readers.iter().zip(&mut earlier).zip(&mut behind) {
             let now = reader.snapshot(corelane::now().nanoseconds());
             let shown = match before {
                 Some(before) => now.since(before)?,
@@ -69,7 +72,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
             let view = match arguments {
                 Arguments { queues: true, json, .. } => workstreams(&now, *json),
                 Arguments { datagrams: true, json, .. } => datagrams::datagrams(&now, *json),
-                _ => view(arguments, &shown),
+                _ => {
+                    *behind = Beside::of(&now, behind);
+                    view(arguments, &shown, behind)
+                }
             };
             if print_some(view)?.is_break() {
                 return Ok(Exit::Done);
@@ -91,11 +97,11 @@ fn pause(text: &str) -> Result<Duration, String> {
     amounts::time(text).and_then(|time| Some(time).filter(fits).ok_or_else(|| "write a time from 10ms to 24h".to_owned()))
 }
 
-fn view(arguments: &Arguments, shown: &Snapshot) -> String {
+fn view(arguments: &Arguments, shown: &Snapshot, behind: &Beside) -> String {
     match arguments {
-        Arguments { json: true, .. } => json::json(shown),
-        Arguments { all: true, .. } => text::text(shown),
-        _ => glance::glance(shown),
+        Arguments { json: true, .. } => json::json(shown, behind),
+        Arguments { all: true, .. } => text::text(shown, behind),
+        _ => glance::glance(shown, behind),
     }
 }
 

@@ -3,6 +3,7 @@
 //! pages --look--> [`looks::Looks`] (two snapshots a process) --[`state::State`] (keys)--> [`draw::draw`] --> terminal. Nothing is asked of the
 //! processes, so this works while their lanes hang, while they are stopped, and after they died.
 
+mod behind;
 mod draw;
 mod looks;
 mod record;
@@ -12,6 +13,7 @@ use crate::exit::Exit;
 use crate::stat;
 use crate::terminal::{Tty, give_back, is_open};
 use anyhow::{Result, bail};
+use behind::Behind;
 use corelane::lanes::Signals;
 use draw::Beside;
 use looks::{Crowd, Looks};
@@ -26,7 +28,7 @@ use std::time::{Duration, Instant};
 /// lines; a larger one shows more.
 ///
 /// Keys: q ends. s sorts by the next column. / takes a text that names or URLs of services contain. Space pauses and goes on. Up, down, page up, page
-/// down, home and end scroll. c shows the connections, as `stat -R` does, and the lanes again. n shows the next process, p lets you choose one. h or ? shows
+/// down, home and end scroll. c shows the connections, as `stat -R` does, u the upstreams, as `proxy show` does, and the lanes again. n shows the next process, p lets you choose one. h or ? shows
 /// the keys.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -45,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     let Some(mut tty) = Tty::open() else {
         bail!("top needs a terminal as its standard error, and to be in the foreground there: use `corelane stat --every 1s`");
     };
-    let (mut state, mut crowd) = (State::default(), Crowd::default());
+    let (mut state, mut crowd) = (State::default(), (Crowd::default(), Behind::default()));
     while is_open() {
         look(&mut looks, &state, corelane::now().nanoseconds());
         if heard(&mut state, &looks, &mut crowd, &mut tty)? == Next::End {
@@ -63,7 +65,7 @@ fn look(looks: &mut Looks, state: &State, at_nanoseconds: u64) {
 }
 
 /// Draws, and again after each key, until it is time for the next frame.
-fn heard(state: &mut State, looks: &Looks, crowd: &mut Crowd, tty: &mut Tty) -> Result<Next> {
+fn heard(state: &mut State, looks: &Looks, (crowd, behind): &mut (Crowd, Behind), tty: &mut Tty) -> Result<Next> {
     let due = Instant::now() + FRAME;
     loop {
         let shown = looks.shown();
@@ -72,10 +74,16 @@ fn heard(state: &mut State, looks: &Looks, crowd: &mut Crowd, tty: &mut Tty) -> 
             if !state.is_paused() || !crowd.is_of(snapshot.process) {
                 crowd.look(looks, snapshot.process, corelane::now().nanoseconds());
             }
-            state.settle_connections(draw::wanted(state, crowd).len());
+            state.settle_rows(draw::wanted(state, crowd).len());
+        }
+        if let (Face::Upstreams, Some(snapshot)) = (state.face, state.process(&shown)) {
+            if !state.is_paused() || !behind.is_of(snapshot.process) {
+                behind.look(snapshot);
+            }
+            state.settle_rows(draw::upstreams::count(state, behind));
         }
         let record = state.process(&shown).and_then(|snapshot| looks.record(snapshot.process));
-        tty.draw(|frame| draw::draw(frame, state, &shown, &Beside { crowd, record }));
+        tty.draw(|frame| draw::draw(frame, state, &shown, &Beside { crowd, behind, record }));
         let left = due.saturating_duration_since(Instant::now());
         if !event::poll(left)? {
             return Ok(Next::Go);

@@ -11,6 +11,17 @@ use corelane::lanes::Aside;
 use serde::Serialize;
 use std::path::PathBuf;
 
+/// Which process a command asks, and how it shows the answer.
+#[derive(clap::Args)]
+pub struct Whom {
+    /// The process; need not be named where only one serves
+    #[arg(long, global = true, value_parser = crate::stat::process_number)]
+    pid: Option<u32>,
+    /// As JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
 /// The process that is asked.
 pub struct Asked {
     pub page: PathBuf,
@@ -23,7 +34,7 @@ impl Asked {
     ///
     /// # Errors
     /// There is none, or there are several.
-    pub fn of(pid: Option<u32>, json: bool) -> Result<Self> {
+    pub fn of(&Whom { pid, json }: &Whom) -> Result<Self> {
         let page = page(pid)?;
         // Reading scripts and writing lists take milliseconds, which are not to be a lane's.
         if let Ok(reader) = Reader::open(&page.path) {

@@ -3,27 +3,28 @@
 //! ```text
 //! file, environment --settings::again--> what differs from before: limits of time --LiveLimits--> lanes, with their next turn
 //! a gateway's file ---> lanes anew ------> what differs from before: rules, routes --LiveGateway--> lanes, between two packets
+//! field=, redirect=, to= behind a URL ---> what differs from before --LiveServices--> services, each lane with its next turn
 //!                                                                  log-level ---> the thread that writes lines
 //!                                                                  all else ------> words, with its place
 //! ```
 
+use super::live::{self, Became, Change, SERVICES};
 use super::log::Log;
 use super::rule;
 use super::settings::{self, Setting};
 use anyhow::{Result, anyhow};
-use corelane::Error;
 use corelane::admin::messages::Degraded;
 use corelane::admin::reports::{self, Level, Record};
-use corelane::lanes::{Aside, LiveGateway, LiveLimits, Running};
+use corelane::lanes::{Aside, LiveGateway, LiveLimits, LiveServices, Running};
 use corelane::service::Limits;
+use corelane::service::entry::choice::Use;
+use corelane::{Error, Lanes};
 use corelane_services as services;
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// The key of the level of the log.
 const LOG_LEVEL: &str = "log-level";
-
-/// The key of what is served, whose options name files.
-const SERVICES: &str = "services";
 
 /// What was in force before, and who changes it.
 pub struct Reload {
@@ -34,26 +35,28 @@ pub struct Reload {
     log: Log,
     /// Where files are read and understood.
     aside: Aside,
-    /// Files may be open to the next start that are not to this process.
-    is_confined: bool,
+    services: LiveServices,
+    /// Where the sandbox is: the ports to which this process may connect. Files may be open to the next start that are not to this process, too.
+    confined: Option<BTreeSet<u16>>,
 }
 
 impl Reload {
     /// For a program that began with these settings.
-    pub fn new(began: Vec<Setting>, running: &Running, log: Log, is_confined: bool) -> Self {
+    pub fn new(began: Vec<Setting>, running: &Running, log: Log, confined: Option<BTreeSet<u16>>) -> Self {
         Self {
             before: Mutex::new(began),
             limits: running.limits(),
             gateway: running.gateway(),
             log,
             aside: running.aside(),
-            is_confined,
+            services: running.services(),
+            confined,
         }
     }
 
     /// What else may be in the way of new files.
     fn within(&self, may_name_files: bool) -> &'static str {
-        if self.is_confined && may_name_files {
+        if self.confined.is_some() && may_name_files {
             " (the sandbox lets this process open the files of its start alone: `corelane serve --check` sees others)"
         } else {
             ""
@@ -93,13 +96,45 @@ impl Reload {
             self.log.set(log_level);
             say("the level of the log is changed");
         }
-        let waits = |setting: &Setting| !(is_live_limit(setting) || setting.is(LOG_LEVEL));
+        let followed = self.change_services(before, &now, &lanes);
+        let is_followed = |setting: &Setting| setting.is(SERVICES) && followed.iter().any(|value| value == setting.value());
+        let waits = |setting: &Setting| !(is_live_limit(setting) || setting.is(LOG_LEVEL) || is_followed(setting));
         for (setting, is_set) in differs.into_iter().filter(|(setting, _)| waits(setting)) {
             let gone = if is_set { "" } else { " is gone, which" };
             say(&format!("{setting}{gone} counts from the next start on"));
         }
         Ok(now)
     }
+}
+
+impl Reload {
+    /// Tells services of options that they can follow. Returns those that do, as they are set now.
+    fn change_services(&self, before: &[Setting], now: &[Setting], lanes: &Lanes) -> Vec<String> {
+        let changes = live::changes(before, now, self.services.names());
+        let strange = self.confined.as_ref().and_then(|allowed| ports(lanes).into_iter().find(|port| !allowed.contains(port)));
+        if let Some(port) = strange.filter(|_| !changes.is_empty()) {
+            say(&format!(
+                "the sandbox lets this process connect to the ports of its start alone, and {port} is none of them: no service is changed"
+            ));
+            return Vec::new();
+        }
+        let follow = |change: Change| {
+            match change.put_into_force(&self.services) {
+                Became::InForce => say(&format!("the options of {:?} are changed", change.value)),
+                Became::Late(lane) => {
+                    say(&format!("the options of {:?} are changed, on lane {lane} when its turn ends", change.value))
+                }
+                Became::Waits => return None,
+            }
+            Some(change.value)
+        };
+        changes.into_iter().filter_map(follow).collect()
+    }
+}
+
+/// The ports to which services of these lanes connect.
+pub fn ports(lanes: &Lanes) -> BTreeSet<u16> {
+    lanes.uses().into_iter().filter_map(|used| if let Use::Connected(port) = used { Some(port) } else { None }).collect()
 }
 
 fn say(words: &str) {

@@ -76,6 +76,27 @@ impl Setting {
         (&self.key, self.limit().map(|limit| limit.split_once('=').map_or(limit, |(name, _)| name)))
     }
 
+    /// Whether this text is a part of what it sets.
+    pub fn has(&self, text: &str) -> bool {
+        self.value.contains(text)
+    }
+
+    /// Its value.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// For tests: a service.
+    #[cfg(test)]
+    pub fn service(value: &str) -> Self {
+        Self { key: "services".to_owned(), value: value.to_owned(), at: String::new() }
+    }
+
+    /// Where it stands: FILE:LINE:COLUMN, or the variable.
+    pub fn at(&self) -> &str {
+        &self.at
+    }
+
     fn blamed(&self, why: &anyhow::Error) -> anyhow::Error {
         anyhow!("{}: {why:#}", self.at)
     }

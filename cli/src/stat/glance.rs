@@ -1,27 +1,31 @@
 //! A snapshot on one screen of 80 columns: a line a service, a line a lane, and what is wrong.
 
+use super::behind::{self, SILENT};
 use super::figures::{amount, latency, or_none, percent, time};
 use super::polled;
 use super::text::{date, plural};
+use crate::upstreams::Beside;
 use crate::wrap::fit;
 use corelane::admin::watch::{LaneFigures, ProcessFigures, ServiceFigures, ServiceSnapshot, Snapshot};
 use corelane::admin::wrong::{Finding, Grade, findings};
 use std::fmt::Write;
 
 const COLUMNS: usize = 80;
-/// The most lanes, services and lines of what is wrong that are shown, so that all of it stays a screen. More are counted.
+/// The most lanes, services, upstreams and lines of what is wrong that are shown, so that all of it stays a screen. More are counted.
 const LANES_MAX: usize = 16;
 const SERVICES_MAX: usize = 12;
+const UPSTREAMS_MAX: usize = 12;
 const WRONG_MAX: usize = 12;
 
-/// The snapshot at a glance: rates if it has a span, else what was counted since the start.
-pub fn glance(snapshot: &Snapshot) -> String {
+/// The snapshot at a glance, with its upstreams: rates if it has a span, else what was counted since the start.
+pub fn glance(snapshot: &Snapshot, upstreams: &Beside) -> String {
     let mut out = String::new();
     let (grave, others): (Vec<_>, Vec<_>) = findings(snapshot).into_iter().partition(|one| one.grade == Grade::Grave);
     let figures = ProcessFigures::of(snapshot);
     head(&mut out, snapshot, &figures);
     wrong(&mut out, &grave);
     services(&mut out, snapshot, &figures.services);
+    behind(&mut out, snapshot, upstreams);
     lanes(&mut out, &figures.lanes);
     polled::lines(snapshot, &figures, COLUMNS).iter().for_each(|words| line(&mut out, words));
     if let Some(latency) = latency(figures.request_nanoseconds) {
@@ -84,6 +88,20 @@ fn service_line(out: &mut String, ServiceSnapshot { name, .. }: &ServiceSnapshot
         name.url
     );
     line(out, &text);
+}
+
+fn behind(out: &mut String, snapshot: &Snapshot, upstreams: &Beside) {
+    if *upstreams == Beside::Silent {
+        out.push('\n');
+        let _ = writeln!(out, "{}", textwrap::fill(SILENT, COLUMNS));
+    }
+    let seconds = snapshot.span_nanoseconds.map(|span| span as f64 / 1e9);
+    let lines = behind::lines(upstreams, |_| true, seconds, COLUMNS);
+    if let [_, ..] = &lines[..] {
+        block(out, &behind::heading(COLUMNS));
+        lines.iter().take(UPSTREAMS_MAX).for_each(|(_, words)| line(out, words));
+        more(out, lines.len(), UPSTREAMS_MAX, "upstreams");
+    }
 }
 
 fn lanes(out: &mut String, figures: &[LaneFigures]) {
@@ -160,7 +178,7 @@ mod tests {
         service.add(ServiceCounter::Requests, 64_000);
         service.add(ServiceCounter::Sends, 4_000);
         service.set(ServiceCounter::ConnectionsOpen, 16);
-        let shown = glance(&reader.snapshot(3_000_000_000).since(&before).unwrap());
+        let shown = glance(&reader.snapshot(3_000_000_000).since(&before).unwrap(), &Beside::None);
         assert_eq!(
             shown,
             "process 0 (alive), example 1.0, started 2026-03-21 12:34:56 UTC
@@ -179,6 +197,22 @@ requests from receive to send: p50 7.17us  p99 7.17us  p99.9 3.15ms
     }
 
     #[test]
+    fn upstreams_are_seen_at_a_glance_and_those_that_are_out_first() {
+        let page = page(1, 1);
+        let snapshot = Reader::of(&page).unwrap().snapshot(0);
+        let behind = Beside::Shown { now: crate::upstreams::examples(2), since: None };
+        let shown = glance(&snapshot, &behind);
+        let lines: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with("UPSTREAM")).take(3).collect();
+        let expected = [
+            "UPSTREAM                   STATE       OPEN   USES FAILED   IN B  OUT B BYTE P99",
+            "10.0.0.1:1 a1.example:1    ejected        2     11      6  2.00M  1.00k   5.12ms",
+        ];
+        assert_eq!(lines[..2], expected, "{shown}");
+        assert!(lines[2].starts_with("10.0.0.0:1 a0.example:1    up "), "{shown}");
+        assert!(glance(&snapshot, &Beside::Silent).contains("\nupstreams are not shown: "));
+    }
+
+    #[test]
     fn how_long_the_rates_are_of_is_never_cut() {
         let page = page(16, 12);
         let reader = Reader::of(&page).unwrap();
@@ -187,7 +221,7 @@ requests from receive to send: p50 7.17us  p99 7.17us  p99.9 3.15ms
         for lane in &mut shown.lanes {
             (lane.name.driver, lane.name.steering) = ("uring".into(), "classic program".into());
         }
-        let second = glance(&shown).lines().nth(1).unwrap_or_default().to_owned();
+        let second = glance(&shown, &Beside::None).lines().nth(1).unwrap_or_default().to_owned();
         assert_eq!(second, "12 services, 16 lanes, driver uring, steering classic program; rates over 99.9ms");
     }
 
@@ -201,7 +235,7 @@ requests from receive to send: p50 7.17us  p99 7.17us  p99.9 3.15ms
         service.add(ServiceCounter::Strays, 12);
         service.add(ServiceCounter::Requests, 5);
         let reader = Reader::of(&page).unwrap();
-        let shown = glance(&reader.snapshot(8_000_000_000));
+        let shown = glance(&reader.snapshot(8_000_000_000), &Beside::None);
         for line in [
             "! lane 1 is stalled: in one turn for 7.00s, outside of any service's call",
             "! service echo0: strays 12",
@@ -211,7 +245,7 @@ requests from receive to send: p50 7.17us  p99 7.17us  p99.9 3.15ms
         }
         assert_eq!(shown.matches("! ").count(), 3, "{shown}");
         lane.set(LaneCounter::LaneState, LaneState::Sleeping as u64);
-        assert!(!glance(&reader.snapshot(8_000_000_000)).contains("stalled"), "who sleeps is in no turn");
+        assert!(!glance(&reader.snapshot(8_000_000_000), &Beside::None).contains("stalled"), "who sleeps is in no turn");
     }
 
     #[test]
@@ -226,11 +260,13 @@ requests from receive to send: p50 7.17us  p99 7.17us  p99.9 3.15ms
                     ServiceCounter::ALL.iter().for_each(|&c| page.service(lane, service).unwrap().set(c, u64::MAX));
                 }
             }
+            let behind = Beside::Shown { now: crate::upstreams::examples(services), since: None };
             for snapshot in [reader.snapshot(u64::MAX), reader.snapshot(1).since(&before).unwrap()] {
-                let shown = glance(&snapshot);
-                // Two lines of head; three headings, before each an empty line; a line for those that are left out of each. A
+                let shown = glance(&snapshot, &behind);
+                // Two lines of head; four headings, before each an empty line; a line for those that are left out of each. A
                 // finding takes two lines where a remedy stands behind it.
-                assert!(shown.lines().count() <= 2 + 2 * 3 + LANES_MAX + SERVICES_MAX + 2 * WRONG_MAX + 3, "{shown}");
+                let rows = LANES_MAX + SERVICES_MAX + UPSTREAMS_MAX;
+                assert!(shown.lines().count() <= 2 + 2 * 4 + rows + 2 * WRONG_MAX + 4, "{shown}");
                 assert!(shown.lines().all(|line| line.chars().count() <= COLUMNS), "{shown}");
             }
         }

@@ -1,16 +1,18 @@
 //! A snapshot as JSON (RFC 8259) for programs. All numbers but the derived figures are whole and below 2^64.
 
+use crate::upstreams::Beside;
 use corelane::admin::watch::{
     Counter, Histogram, LaneCounter, LaneFigures, LaneHistogram, LaneSnapshot, PacketCounter, PacketsSnapshot, ProcessFigures,
     Quantiles, ServiceCounter, Snapshot, StreamCounter, Values,
 };
+use corelane_upstreams::Shown;
 use serde::{Serialize, Serializer};
 
 /// The snapshot as one JSON object. Every counter is there, zero or not, under its name; a derived figure
-/// that would be a division by zero is null.
-pub fn json(snapshot: &Snapshot) -> String {
+/// that would be a division by zero is null. Upstreams stand as `corelane proxy show --json` has them, since the start of the process; null where none are known.
+pub fn json(snapshot: &Snapshot, upstreams: &Beside) -> String {
     // reason: all keys are strings, and writing to a string does not fail.
-    serde_json::to_string(&Whole::of(snapshot)).expect("a snapshot can be written")
+    serde_json::to_string(&Whole { upstreams: upstreams.now(), ..Whole::of(snapshot) }).expect("a snapshot can be written")
 }
 
 #[derive(Serialize)]
@@ -23,6 +25,7 @@ struct Whole<'a> {
     total: CountersShown<'a, LaneCounter>,
     services: Vec<Service<'a>>,
     lanes: Vec<Lane<'a>>,
+    upstreams: Option<&'a [Shown]>,
 }
 
 impl<'a> Whole<'a> {
@@ -41,6 +44,7 @@ impl<'a> Whole<'a> {
             total: CountersShown::of(&snapshot.total),
             services: services.collect(),
             lanes: snapshot.lanes.iter().zip(&figures.lanes).map(|(lane, figures)| Lane::of(snapshot, lane, figures)).collect(),
+            upstreams: None,
         }
     }
 }
@@ -219,7 +223,7 @@ mod tests {
         }
         page.lane(1).unwrap().record(LaneHistogram::TurnNanoseconds, 900);
         let snapshot = Reader::of(&page).unwrap().snapshot(5);
-        let value: Value = serde_json::from_str(&json(&snapshot)).unwrap();
+        let value: Value = serde_json::from_str(&json(&snapshot, &Beside::None)).unwrap();
         assert_eq!(value["at_nanoseconds"], 5);
         assert_eq!(value["span_nanoseconds"], Value::Null);
         assert_eq!(value["lanes"][0]["cpu"], 3);
@@ -262,7 +266,7 @@ mod tests {
     fn strings_of_any_character_survive() {
         for text in ["\"", "\\", "\u{1}\u{1f}\u{7f}", "a\"b\\c\n", "ä€😀"] {
             let snapshot = Reader::of(&page("cache", text)).unwrap().snapshot(0);
-            let value: Value = serde_json::from_str(&json(&snapshot)).unwrap();
+            let value: Value = serde_json::from_str(&json(&snapshot, &Beside::None)).unwrap();
             assert_eq!(value["notes"][0], snapshot.notes[0]);
         }
     }
@@ -271,7 +275,7 @@ mod tests {
         #[test]
         fn any_name_and_note_make_valid_json(name in "\\PC{0,30}", note in "\\PC{1,300}") {
             let snapshot = Reader::of(&page(&name, &note)).unwrap().snapshot(0);
-            let value: Value = serde_json::from_str(&json(&snapshot)).unwrap();
+            let value: Value = serde_json::from_str(&json(&snapshot, &Beside::None)).unwrap();
             prop_assert_eq!(&value["services"][1]["name"], snapshot.services[1].name.name.as_str());
             prop_assert_eq!(&value["notes"][0], snapshot.notes[0].as_str());
         }

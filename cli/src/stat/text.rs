@@ -1,9 +1,12 @@
 //! All of a snapshot as text for people, 80 columns wide.
 
+use super::behind::SILENT;
 use super::figures::or_none;
+use crate::upstreams::{Beside, place, within};
 use corelane::admin::watch::{
     Counter, Histogram, Kind, LaneHistogram, LaneSnapshot, ProcessFigures, Quantiles, Snapshot, Value, Values,
 };
+use corelane_upstreams::Shown;
 use std::fmt::Write;
 
 const COLUMNS: usize = 80;
@@ -12,8 +15,8 @@ const VALUE_COLUMNS: usize = 20;
 const RATE_COLUMNS: usize = 12;
 
 /// The snapshot as text: what the process lacks, all lanes together, each service on all lanes, and each lane. If it has a
-/// span, counters have a second column with the rate per second.
-pub fn text(snapshot: &Snapshot) -> String {
+/// span, counters have a second column with the rate per second. Upstreams stand behind services, since the start of the process.
+pub fn text(snapshot: &Snapshot, upstreams: &Beside) -> String {
     let mut writer = Writer { out: String::new(), snapshot, figures: ProcessFigures::of(snapshot) };
     writer.process();
     writer.notes();
@@ -23,6 +26,7 @@ pub fn text(snapshot: &Snapshot) -> String {
         writer.heading("", &format!("service {} at {}, all lanes", service.name.name, service.name.url));
         writer.values(&service.values);
     }
+    writer.upstreams(upstreams);
     for (index, lane) in snapshot.lanes.iter().enumerate() {
         writer.lane(index, lane);
     }
@@ -52,6 +56,36 @@ impl Writer<'_> {
         }
         if self.snapshot.notes_refused > 0 {
             self.wrapped("  ", &format!("note: {} more, for which there was no room", self.snapshot.notes_refused));
+        }
+    }
+
+    fn upstreams(&mut self, upstreams: &Beside) {
+        if *upstreams == Beside::Silent {
+            self.heading("", SILENT);
+        }
+        for Shown { service, row, .. } in upstreams.now().unwrap_or_default() {
+            let (name, state) = (&row.name, row.state);
+            self.heading("", &format!("upstream {name} of {service} at {}: {state}, weight {}", place(row), row.weight));
+            let counts = &row.counts;
+            let values = [
+                ("uses_open", row.uses.into()),
+                ("connections_open", row.connections.into()),
+                ("uses", counts.uses),
+                ("connects", counts.connects),
+                ("failed_connect", counts.failed_connect),
+                ("failed_timeout", counts.failed_timeout),
+                ("failed_reset", counts.failed_reset),
+                ("failed_answer", counts.failed_answer),
+                ("retries", counts.retries),
+                ("ejections", counts.ejections),
+                ("checks_failed", counts.checks_failed),
+                ("bytes_to", counts.bytes_to),
+                ("bytes_from", counts.bytes_from),
+            ];
+            for (name, value) in values {
+                let _ = writeln!(self.out, "  {name:<NAME_COLUMNS$}{value:>VALUE_COLUMNS$}");
+            }
+            let _ = writeln!(self.out, "  first bytes: p50 {}, p99 {}", within(row, 0.5), within(row, 0.99));
         }
     }
 
@@ -185,7 +219,7 @@ mod tests {
     #[test]
     fn a_quiet_page_shows_every_counter() {
         let snapshot = Reader::of(&page("tcp://[::]:7")).unwrap().snapshot(0);
-        let all = text(&snapshot);
+        let all = text(&snapshot, &Beside::None);
         let head = "process 0 (alive), example 1.0, started 2026-03-21 12:34:56 UTC
 2 lanes, 1 service
   note: io_uring refused: Operation not permitted (seccomp); serving with epoll;
@@ -222,7 +256,7 @@ all lanes
         page.service(1, 0).unwrap().add(ServiceCounter::Requests, 10);
         page.service(1, 0).unwrap().add(ServiceCounter::Sends, 16);
         page.service(1, 0).unwrap().set(ServiceCounter::ConnectionsOpen, 5);
-        let text = text(&reader.snapshot(3_000_000_000).since(&before).unwrap());
+        let text = text(&reader.snapshot(3_000_000_000).since(&before).unwrap(), &Beside::None);
         for line in [
             "2 lanes, 1 service, over 2.000 s",
             "  requests                                          40 requests             20/s",
@@ -245,7 +279,8 @@ all lanes
         all_max(&page);
         let snapshot = reader.snapshot(u64::MAX);
         for snapshot in [&snapshot, &snapshot.since(&before).unwrap(), &reader.snapshot(1).since(&before).unwrap()] {
-            for line in text(snapshot).lines() {
+            let behind = Beside::Shown { now: crate::upstreams::examples(2), since: None };
+            for line in text(snapshot, &behind).lines() {
                 assert!(line.chars().count() <= COLUMNS, "{line}");
             }
         }

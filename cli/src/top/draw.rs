@@ -1,5 +1,6 @@
 //! The screen: a line a lane, a line a service, a cell a bucket, and what is wrong, on as many lines as there are.
 
+use super::behind::Behind;
 use super::looks::Crowd;
 use super::record::Record;
 use super::state::{Face, Sort, State};
@@ -20,6 +21,7 @@ mod edges;
 mod graphs;
 #[cfg(test)]
 mod tests;
+pub mod upstreams;
 
 use area::Area;
 pub use connections::wanted;
@@ -41,6 +43,8 @@ const LANE_GAP: &str = "   ";
 pub struct Beside<'a> {
     /// The connections of the chosen process.
     pub crowd: &'a Crowd,
+    /// Its upstreams.
+    pub behind: &'a Behind,
     /// What is kept of it.
     pub record: Option<&'a Record>,
 }
@@ -56,8 +60,9 @@ pub fn draw(frame: &mut Frame, state: &State, shown: &[&Snapshot], beside: &Besi
             (Face::Help, _) => help(),
             (Face::Process, Some(snapshot)) => process(state, snapshot, beside.record, room),
             (Face::Connections, Some(snapshot)) => connections::lines(state, snapshot, beside.crowd, room),
+            (Face::Upstreams, Some(snapshot)) => upstreams::lines(state, snapshot, beside.behind, room),
             (Face::Choice(marked), _) => choice(marked, shown, room),
-            (Face::Process | Face::Connections, None) => vec![Line::raw("no process is chosen yet")],
+            (Face::Process | Face::Connections | Face::Upstreams, None) => vec![Line::raw("no process is chosen yet")],
         }
     };
     for (y, line) in (area.y..area.bottom()).zip(&lines) {
@@ -84,6 +89,7 @@ Keys
                  URL (or addresses). Enter keeps the text, Esc clears it
   space          pause, and go on
   c              the connections: strays, those that queue, the oldest; and back
+  u              the upstreams, those out of rotation first; and back
   up, down, ...  scroll; page up, page down, home and end, too
   n              the next process
   p              the list of processes: up, down, Enter

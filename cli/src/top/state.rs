@@ -102,6 +102,8 @@ pub enum Face {
     Process,
     /// The process's connections.
     Connections,
+    /// Its upstreams.
+    Upstreams,
     /// The list of processes, with one of them marked.
     Choice(usize),
     Help,
@@ -111,7 +113,7 @@ pub enum Face {
 #[derive(Debug, Default)]
 pub struct State {
     pub face: Face,
-    /// The face to go back to from help and from the choice: the process, or its connections.
+    /// The face to go back to from help and from the choice: the process, its connections, or its upstreams.
     base: Face,
     pub sort: Sort,
     pub crowd_sort: CrowdSort,
@@ -139,15 +141,15 @@ impl State {
             (None, [_, ..]) if self.face == Face::Process => self.face = Face::Choice(0),
             _ => {}
         }
-        if self.base != Face::Connections {
+        if self.base == Face::Process {
             let lanes = self.process(shown).map_or(0, |snapshot| snapshot.lanes.len());
             self.scrolled = self.scrolled.min(lanes.saturating_sub(1));
         }
     }
 
-    /// Takes note of how many connections there are to be scrolled through.
-    pub fn settle_connections(&mut self, connections: usize) {
-        self.scrolled = self.scrolled.min(connections.saturating_sub(1));
+    /// Takes note of how many connections, or upstreams, there are to be scrolled through.
+    pub fn settle_rows(&mut self, rows: usize) {
+        self.scrolled = self.scrolled.min(rows.saturating_sub(1));
     }
 
     /// Whether a text contains the one that is filtered by.
@@ -189,7 +191,7 @@ impl State {
             (_, _) if key.code == KeyCode::Char('q') => return Next::End,
             (_, Face::Help) => self.face = self.base,
             (_, Face::Choice(at)) => self.choose(at, key.code),
-            (_, Face::Process | Face::Connections) => self.command(key.code),
+            (_, Face::Process | Face::Connections | Face::Upstreams) => self.command(key.code),
         }
         Next::Go
     }
@@ -207,9 +209,9 @@ impl State {
         }
     }
 
-    /// Shows the process, or its connections, from the first one on.
+    /// Shows the process, its connections or its upstreams, from the first one on.
     fn turn_to(&mut self, base: Face) {
-        assert!(matches!(base, Face::Process | Face::Connections), "help and the choice are gone through");
+        assert!(matches!(base, Face::Process | Face::Connections | Face::Upstreams), "help and the choice are gone through");
         (self.face, self.base, self.scrolled) = (base, base, 0);
     }
 
@@ -231,20 +233,24 @@ impl State {
         }
     }
 
-    /// A key while a process, or its connections, are shown.
+    /// A key while a process, its connections or its upstreams are shown.
     fn command(&mut self, code: KeyCode) {
         let at = self.known.iter().position(|known| Some(*known) == self.chosen).unwrap_or(0);
         let is_crowd = self.base == Face::Connections;
         match code {
             KeyCode::Char('s') if is_crowd => self.crowd_sort = self.crowd_sort.next(),
+            // Those that are out of rotation stand first.
+            KeyCode::Char('s') if self.base == Face::Upstreams => {}
             KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Char(' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('h' | '?') => self.face = Face::Help,
             KeyCode::Char('c') => self.turn_to(if is_crowd { Face::Process } else { Face::Connections }),
+            KeyCode::Char('u') if self.base == Face::Upstreams => self.turn_to(Face::Process),
+            KeyCode::Char('u') => self.turn_to(Face::Upstreams),
             KeyCode::Char('p') => self.face = Face::Choice(at),
             KeyCode::Char('n') => self.show((at + 1) % self.known.len().max(1)),
-            KeyCode::Esc if is_crowd && self.filter.is_empty() => self.turn_to(Face::Process),
+            KeyCode::Esc if self.base != Face::Process && self.filter.is_empty() => self.turn_to(Face::Process),
             KeyCode::Esc => self.filter.clear(),
             _ => self.scroll(code),
         }

@@ -50,6 +50,7 @@ mod rss;
 mod rss_check;
 mod rss_table;
 mod sandbox;
+mod sites;
 mod slow_device;
 mod spread;
 mod start;

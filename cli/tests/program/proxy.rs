@@ -1,6 +1,7 @@
 //! The proxy as a program: curl's requests through it, upstreams shown, taken out and in again, and what is wrong with a place.
 
 use crate::common::*;
+use crate::metrics::get;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
@@ -151,6 +152,65 @@ fn bulk_passes_byte_by_byte_and_what_is_broken_off_is_so(driver: Driver) {
     assert!(server.ended().success());
 }
 
+/// The status of the answer to a request for `/`.
+fn status(server: &Server) -> String {
+    get(server.address("http"), "/").split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn upstreams_of_http_are_seen_everywhere_and_taken_out_and_in() {
+    let mut behind = Server::start(&["--lanes", "1", "http=http://127.0.0.1:0?reply=8"]);
+    let name = behind.address("http").to_string();
+    let place = format!("http=http://127.0.0.1:0?to={name},no-such-name.invalid:80");
+    let mut server = Server::start(&["--lanes", "2", "--metrics", "127.0.0.1:0", "--dashboard", "127.0.0.1:0", &place]);
+    for _ in 0..5 {
+        assert_eq!(status(&server), "200");
+    }
+    let rows = upstreams(&server);
+    let of = |rows: &[Value], what: &str| rows.iter().map(|row| row[what].clone()).collect::<Vec<_>>();
+    assert_eq!(of(&rows, "name"), [name.as_str(), "no-such-name.invalid:80"]);
+    assert_eq!((of(&rows, "uses"), of(&rows, "state")), (vec![5.into(), 0.into()], vec!["up".into(), "unresolved".into()]));
+    let page = server.page();
+    assert_eq!(of(page["upstreams"].as_array().unwrap(), "uses"), of(&rows, "uses"), "stat and proxy say the same");
+    let glance = String::from_utf8(server.stat(&[]).stdout).unwrap();
+    assert!(glance.contains("\nUPSTREAM ") && glance.contains(&format!("\n{name} ")), "{glance}");
+    let all = String::from_utf8(server.stat(&["--all"]).stdout).unwrap();
+    assert!(all.contains(&format!("upstream {name} of http at {name}: up, weight 1")), "{all}");
+
+    let at = |number: usize| server.urls[number].trim_start_matches("http://").parse().unwrap();
+    let of_name = |metric: &str, more: &str| {
+        let text = get(at(1), "/metrics");
+        let is_it =
+            |line: &&str| line.starts_with(metric) && line.contains(&format!("upstream=\"{name}\"")) && line.contains(more);
+        text.lines().find(is_it).and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+    };
+    let expected = [
+        ("corelane_upstream_uses_total{", "", "5"),
+        ("corelane_upstream_state{", "", "0"),
+        ("corelane_upstream_failures_total{", "reason=\"connect\"", "0"),
+        ("corelane_upstream_first_byte_seconds_count{", "", "5"),
+        ("corelane_upstream_first_byte_seconds_bucket{", "le=\"+Inf\"", "5"),
+    ];
+    for (metric, more, value) in expected {
+        // Whoever asks again within a tenth of a second is told the same.
+        until(metric, || of_name(metric, more).as_deref() == Some(value));
+    }
+    let look = || -> Value {
+        let answer = get(at(2), "/look");
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    until("the page tells it", || look()["upstreams"][0]["name"] == name.as_str() && look()["upstreams_in_all"] == 2);
+
+    assert!(proxy(&server, &["drain", &name]).status.success());
+    assert_eq!((status(&server).as_str(), upstreams(&server)[0]["state"].as_str()), ("503", Some("drained")));
+    assert!(proxy(&server, &["enable", &name]).status.success());
+    assert_eq!(status(&server), "200");
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+    behind.signal(Signal::SIGTERM);
+    assert!(behind.ended().success());
+}
+
 #[test]
 fn a_pair_goes_on_through_a_drain_and_nobody_new_comes() {
     let mut behind = Server::start(&["--lanes", "1", TCP]);
@@ -182,6 +242,29 @@ fn a_client_that_nobody_takes_is_told_of() {
     assert_eq!(rows.iter().map(|row| row["state"].as_str().unwrap()).collect::<Vec<_>>(), ["up", "unresolved"]);
     server.signal(Signal::SIGTERM);
     assert!(server.ended().success());
+}
+
+#[test]
+fn a_check_warns_of_upstreams_that_nobody_reaches() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let well = listener.local_addr().unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let folder = Scratch::new();
+    let file = folder.path().join("corelane.toml");
+    let services = format!(
+        "services = [\n  \"http=http://127.0.0.1:0?to={well}\",\n  \"proxy=tcp://127.0.0.1:0?to={nobody},no-such-name.invalid:80\",\n]\n"
+    );
+    fs::write(&file, services).unwrap();
+    let checked = output(Command::new(PROGRAM).args(["serve", "--check", "--config"]).arg(&file));
+    let said = String::from_utf8(checked.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(checked.status.success(), "it is no fault of the settings: {said}");
+    for expected in [
+        format!("warning: {}:3:3: upstream {nobody}: at {nobody}, it takes no connection: Connection refused", file.display()),
+        format!("warning: {}:3:3: upstream no-such-name.invalid:80: its name is not resolved: ", file.display()),
+    ] {
+        assert!(said.contains(&expected), "{said}");
+    }
+    assert!(!said.contains(&format!("upstream {well}")) && said.ends_with("nothing was started"), "{said}");
 }
 
 #[test]

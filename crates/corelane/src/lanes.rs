@@ -26,6 +26,7 @@ mod lane_start;
 mod live;
 #[cfg(feature = "packets")]
 mod live_gateway;
+mod live_services;
 mod moves;
 pub(crate) mod needs;
 #[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
@@ -65,6 +66,7 @@ pub use frames::PacketPort;
 pub use live::LiveLimits;
 #[cfg(feature = "packets")]
 pub use live_gateway::LiveGateway;
+pub use live_services::{Answered, LiveServices};
 pub use moves::Moves;
 pub use outside::Outside;
 pub use place::Place;

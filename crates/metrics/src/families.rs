@@ -1,10 +1,12 @@
 //! A snapshot as families of metrics, encoded by the library.
 
 use crate::health;
-use crate::names::{Family, Told};
+use crate::names::{Family, Labels, Told};
+use crate::upstreams;
 use corelane::admin::watch::{
     Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, ProcessFigures, ServiceCounter, Snapshot, Value, Values,
 };
+use corelane_upstreams::Shown;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -31,10 +33,8 @@ pub(crate) struct Families {
     /// Streams of the dashboard that ended for others.
     pub displaced: u64,
     pub more: More,
+    pub upstreams: Arc<[Shown]>,
 }
-
-/// Labels of a sample, each with its value.
-pub type Labels = Vec<(String, String)>;
 
 /// Families that a program tells beside its page, each with its samples. No two of a family have the same labels.
 pub type More = Vec<(Family, Vec<(Labels, u64)>)>;
@@ -60,11 +60,27 @@ impl Collector for Families {
             write(to, &family, rows.iter().map(|row| (row.labels.clone(), row.values.get(counter))))?;
         }
         own(to, &rows, &self.meanings)?;
+        self.upstreams(to)?;
         self.more.iter().try_for_each(|(family, samples)| write(to, family, samples.iter().cloned()))
     }
 }
 
 impl Families {
+    fn upstreams(&self, to: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let rows = upstreams::labelled(&self.upstreams, &self.snapshot);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        upstreams::samples(&rows).try_for_each(|(family, samples)| write(to, &family, samples.into_iter()))?;
+        let family = upstreams::first_bytes();
+        let mut metric = to.encode_descriptor(&family.stem, &family.meaning, family.unit.as_ref(), family.metric)?;
+        for (labels, row) in &rows {
+            let (sum, buckets) = upstreams::bounded(row);
+            metric.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, row.times.count(), &buckets, None)?;
+        }
+        Ok(())
+    }
+
     fn lanes(&self) -> impl Iterator<Item = (Labels, &LaneSnapshot)> {
         self.snapshot.lanes.iter().enumerate().map(|(number, lane)| (vec![("lane".to_owned(), number.to_string())], lane))
     }

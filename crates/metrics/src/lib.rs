@@ -4,11 +4,12 @@
 //! page --Reader--> snapshot --[names]--> OpenMetrics text   /metrics
 //!                           --[health]-> 200 or 503         /livez, /readyz
 //!                           --[history]-> JSON and events   / (the dashboard), /history, /events
+//! lanes --[upstreams]--> rows of upstreams, in /metrics and on the dashboard, where a service has some
 //! file --[graphs]--> JSON                                   /gateway (a page), /gateway/day, /gateway/week, /gateway/year
 //! ```
 //!
 //! One thread serves all of it, and never a lane: it reads the counter page, as another process would, so it answers while a lane is stuck, and
-//! says so. What clients can cost is bounded: [`CLIENTS_MAX`] at a time, of which the one that has been there longest makes room for the next,
+//! says so. Of upstreams alone lanes are asked, and waited for for a tenth of a second at the most. What clients can cost is bounded: [`CLIENTS_MAX`] at a time, of which the one that has been there longest makes room for the next,
 //! and [`PATIENCE`] for each that asks; the dashboard's streams have a bound of their own. Where there is no room, the address that has most gives way, with
 //! its oldest. Answers are made once for all who ask in the same tenth of a second.
 //!
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod dashboard;
+mod documentation;
 mod error;
 mod families;
 pub mod graphs;
@@ -29,9 +31,12 @@ mod health;
 mod names;
 mod server;
 mod text;
+mod upstreams;
 
 pub use dashboard::look;
+pub use documentation::documentation;
 pub use error::Error;
-pub use families::{Labels, More};
-pub use names::{Family, documentation};
+pub use families::More;
+pub use names::{Family, Labels};
 pub use server::{CLIENTS_MAX, Listen, Metrics, PATIENCE};
+pub use upstreams::has_upstreams;

@@ -3,10 +3,12 @@
 //! Prometheus wants base units at the end of a name (seconds, bytes), `_total` behind counters, and labels for lane and service;
 //! OpenTelemetry wants dots, and the unit (UCUM) beside the name. Both follow from the catalogue by one rule, so a name is as stable as its counter's.
 
-use corelane::admin::watch::{Counter, Declaration, Kind, LaneCounter, LaneHistogram, ServiceCounter};
+use corelane::admin::watch::{Counter, Declaration, Kind, LaneHistogram};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
-use std::fmt::Write;
+
+/// Labels of a sample, each with its value.
+pub type Labels = Vec<(String, String)>;
 
 /// What one counter, gauge or histogram is called.
 #[derive(Clone, Debug)]
@@ -80,7 +82,12 @@ impl Family {
     /// Of a histogram.
     pub(crate) fn histogram(which: LaneHistogram) -> Self {
         let declared = which.declaration();
-        Self::new("lane", declared.name, declared.unit, MetricType::Histogram, declared.meaning)
+        Self::histogram_of("lane", declared.name, declared.unit, declared.meaning)
+    }
+
+    /// The same for another scope.
+    pub(crate) fn histogram_of(scope: &str, name: &str, unit: &str, meaning: &str) -> Self {
+        Self::new(scope, name, unit, MetricType::Histogram, meaning)
     }
 }
 
@@ -135,39 +142,10 @@ impl Told {
     }
 }
 
-fn told(scope: &str) -> impl Iterator<Item = Family> {
-    let start = format!("corelane_{scope}_");
-    Told::ALL.map(Told::family).into_iter().filter(move |family| family.stem.starts_with(&start))
-}
-
-/// All names, with what each service counts of its own, as Markdown. Behind the lanes' stand those that a program tells beside its page, under their titles.
-pub fn documentation(services: &[(&str, &[Declaration])], more: Vec<(&str, Vec<Family>)>) -> String {
-    let mut out = String::new();
-    table(&mut out, "The process", told("process"));
-    let counters = LaneCounter::ALL.iter().filter_map(|&counter| Family::declared("lane", counter));
-    table(&mut out, "Each lane (label `lane`)", told("lane").chain(counters));
-    table(&mut out, "Histograms of each lane (label `lane`)", LaneHistogram::ALL.into_iter().map(Family::histogram));
-    more.into_iter().for_each(|(title, families)| table(&mut out, title, families.into_iter()));
-    let counters = ServiceCounter::ALL.iter().filter_map(|&counter| Family::declared("service", counter));
-    table(&mut out, "Each service on each lane (labels `lane`, `service`, `url`)", counters);
-    for (service, declared) in services.iter().filter(|(_, declared)| !declared.is_empty()) {
-        let own = declared.iter().filter_map(|one| Family::own(service, one.name, one.kind, one.unit, one.meaning));
-        table(&mut out, &format!("The service `{service}` on each lane, too"), own);
-    }
-    out
-}
-
-fn table(out: &mut String, title: &str, families: impl Iterator<Item = Family>) {
-    let _ = writeln!(out, "\n## {title}\n\n| Prometheus | OpenTelemetry | unit | meaning |\n| --- | --- | --- | --- |");
-    for family in families {
-        let _ =
-            writeln!(out, "| `{}` | `{}` | `{}` | {} |", family.prometheus(), family.opentelemetry, family.ucum, family.meaning);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane::admin::watch::{LaneCounter, ServiceCounter};
     use std::collections::HashSet;
 
     fn all() -> Vec<Family> {

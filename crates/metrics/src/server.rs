@@ -6,6 +6,7 @@ mod pages;
 
 use crate::error::Error;
 use crate::families::{Meanings, More, Telling};
+use crate::upstreams::Watched;
 use clients::{Client, Clients};
 use corelane::admin::watch::Reader;
 use corelane::lanes::Running;
@@ -128,7 +129,7 @@ impl Metrics {
             listeners.push((listen_at(address).map_err(|source| Error::Listen { address, source })?, parts));
         }
         let nothing: Telling = Box::new(More::new);
-        Self::serve_at(listeners, reader, listen, (Meanings::default(), nothing), Arc::default())
+        Self::serve_at(listeners, reader, listen, (Meanings::default(), nothing, Watched::default()), Arc::default())
     }
 
     /// Serves what these lanes count, at the listeners that were handed over for its addresses or at its own, and hands them on to the process that takes over.
@@ -164,14 +165,15 @@ impl Metrics {
         }
         let counted = running.counted().iter();
         let own = counted.flat_map(|(service, all)| all.iter().map(|one| ((service.clone(), one.name.to_owned()), one.meaning)));
-        Self::serve_at(listeners, reader, listen, (Arc::new(own.collect()), Box::new(more)), left)
+        let told: (_, Telling, _) = (Arc::new(own.collect()), Box::new(more), Watched::new(running.services()));
+        Self::serve_at(listeners, reader, listen, told, left)
     }
 
     fn serve_at(
         listeners: Vec<(TcpListener, Parts)>,
         reader: Reader,
         listen: &Listen,
-        told: (Meanings, Telling),
+        told: (Meanings, Telling, Watched),
         left: Arc<Left>,
     ) -> Result<Self, Error> {
         let started = |source| Error::Start { source };
@@ -297,7 +299,7 @@ mod tests {
         let pages = Pages::new(
             Reader::of(&page).unwrap(),
             Names::default(),
-            (Meanings::default(), Box::new(More::new)),
+            (Meanings::default(), Box::new(More::new), Watched::default()),
             Arc::default(),
             None,
         );

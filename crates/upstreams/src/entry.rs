@@ -14,7 +14,13 @@ const TO: Text = Text::new(
     are_targets,
     "upstreams: HOST:PORT, [IPv6]:PORT or unix:PATH, with tls:// before one that is spoken to by TLS, each with *WEIGHT behind it if it is to have more than others",
 )
-.naming(|text| text.parse::<Targets>().iter().flat_map(Targets::ports).map(Use::Connected).collect());
+.naming(uses);
+
+fn uses(text: &str) -> Vec<Use> {
+    let Ok(targets) = text.parse::<Targets>() else { return Vec::new() };
+    let names = targets.all().iter().map(|target| Use::Upstream(target.name().to_owned()));
+    targets.ports().map(Use::Connected).chain(names).collect()
+}
 
 const IN_TURN: &str = "round-robin";
 const LEAST: &str = "least";
@@ -68,6 +74,14 @@ pub const OPTIONS: &[Choice] = &[
     Choice::Time(CHECK),
     Choice::Time(RESOLVE),
 ];
+
+/// The option that names upstreams, for services that follow its changes ([`Upstreams::retarget`](crate::Upstreams::retarget)).
+pub const TARGETS: Choice = Choice::Text(TO);
+
+/// The upstreams that are chosen, if some are.
+pub fn targets(chosen: &Chosen) -> Option<Targets> {
+    chosen.text(&TO)?.parse().ok()
+}
 
 /// What is behind a service.
 #[derive(Clone, Debug)]

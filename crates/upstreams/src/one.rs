@@ -4,6 +4,7 @@ use crate::health::Health;
 use crate::settings::Settings;
 use crate::times::Times;
 use corelane::{Address, Instant};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// For how long a use of another client counts.
@@ -23,7 +24,7 @@ pub enum Failure {
 }
 
 /// The counters of one upstream on one lane.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Uses that have begun.
     pub uses: u64,
@@ -55,36 +56,32 @@ impl Counts {
         self.failed_connect + self.failed_timeout + self.failed_reset + self.failed_answer
     }
 
-    /// Each with its name.
-    pub fn all(&self) -> [(&'static str, u64); 11] {
-        [
-            ("uses", self.uses),
-            ("connects", self.connects),
-            ("failed_connect", self.failed_connect),
-            ("failed_timeout", self.failed_timeout),
-            ("failed_reset", self.failed_reset),
-            ("failed_answer", self.failed_answer),
-            ("retries", self.retries),
-            ("ejections", self.ejections),
-            ("checks_failed", self.checks_failed),
-            ("bytes_to", self.bytes_to),
-            ("bytes_from", self.bytes_from),
-        ]
-    }
-
     /// Adds those of another lane.
     pub fn add(&mut self, other: &Self) {
-        self.uses += other.uses;
-        self.connects += other.connects;
-        self.failed_connect += other.failed_connect;
-        self.failed_timeout += other.failed_timeout;
-        self.failed_reset += other.failed_reset;
-        self.failed_answer += other.failed_answer;
-        self.retries += other.retries;
-        self.ejections += other.ejections;
-        self.checks_failed += other.checks_failed;
-        self.bytes_to += other.bytes_to;
-        self.bytes_from += other.bytes_from;
+        self.with(other, u64::saturating_add);
+    }
+
+    /// What was counted since an earlier look.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut since = self.clone();
+        since.with(before, u64::saturating_sub);
+        since
+    }
+
+    /// Each counter with the other's. What comes from another process may be anything.
+    fn with(&mut self, other: &Self, of: fn(u64, u64) -> u64) {
+        self.uses = of(self.uses, other.uses);
+        self.connects = of(self.connects, other.connects);
+        self.failed_connect = of(self.failed_connect, other.failed_connect);
+        self.failed_timeout = of(self.failed_timeout, other.failed_timeout);
+        self.failed_reset = of(self.failed_reset, other.failed_reset);
+        self.failed_answer = of(self.failed_answer, other.failed_answer);
+        self.retries = of(self.retries, other.retries);
+        self.ejections = of(self.ejections, other.ejections);
+        self.checks_failed = of(self.checks_failed, other.checks_failed);
+        self.bytes_to = of(self.bytes_to, other.bytes_to);
+        self.bytes_from = of(self.bytes_from, other.bytes_from);
     }
 
     pub(crate) fn note(&mut self, failure: Failure) {

@@ -1,13 +1,15 @@
-//! Upstreams as they are shown.
+//! Upstreams as they are shown: the one form of them that lanes tell, and that commands, pages and metrics read.
 
 use crate::one::Counts;
 use crate::targets::Target;
 use crate::times::Times;
 use corelane::Address;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The state of an upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum State {
     /// In rotation, with all of its weight.
@@ -27,6 +29,10 @@ pub enum State {
 }
 
 impl State {
+    /// All of them, from the best to the worst.
+    pub const ALL: [Self; 7] =
+        [Self::Up, Self::Rising, Self::Ejected, Self::Down, Self::Drained, Self::Leaving, Self::Unresolved];
+
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
@@ -47,27 +53,50 @@ impl fmt::Display for State {
     }
 }
 
-/// One upstream as one lane sees it, or several lanes together.
-#[derive(Clone, Debug, PartialEq)]
+/// One upstream as one lane sees it, or several lanes together. Times stand in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// As the operator wrote it.
     pub name: String,
     /// Where it is, if that is known.
+    #[serde(with = "as_text")]
     pub address: Option<Address>,
     /// Its state; the worst of several lanes.
     pub state: State,
     /// Its weight.
     pub weight: u16,
     /// Uses that are under way.
+    #[serde(rename = "uses_open")]
     pub uses: u32,
     /// Connections that are open.
+    #[serde(rename = "connections_open")]
     pub connections: u32,
     /// Why its name was not resolved the last time.
     pub fault: Option<String>,
     /// Its counters.
+    #[serde(flatten)]
     pub counts: Counts,
     /// From the beginning of uses to their first bytes.
+    #[serde(flatten)]
     pub times: Times,
+}
+
+/// An address as it is written.
+mod as_text {
+    use corelane::Address;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(address: &Option<Address>, to: S) -> Result<S::Ok, S::Error> {
+        match address {
+            Some(address) => to.collect_str(address),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Address>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        text.map(|text| text.parse().map_err(serde::de::Error::custom)).transpose()
+    }
 }
 
 impl Row {
@@ -85,42 +114,19 @@ impl Row {
         }
     }
 
-    /// Adds what other lanes see to rows: those of the same upstream are joined.
-    pub fn join(rows: &mut Vec<Self>, more: Vec<Self>) {
-        for row in more {
-            match rows.iter_mut().find(|known| known.name == row.name && known.address == row.address) {
-                Some(known) => known.add(row),
-                None => rows.push(row),
-            }
-        }
-    }
-
-    /// As JSON in one line. Times stand in microseconds: each bucket with something in it, by its end.
-    pub fn json(&self) -> String {
-        let Self { name, address, state, weight, uses, connections, fault, counts, times } = self;
-        let text = |text: &str| format!("\"{}\"", text.replace(|sign: char| sign.is_control() || "\"\\".contains(sign), "?"));
-        let address = address.as_ref().map_or_else(|| "null".to_owned(), |address| text(&address.to_string()));
-        let fault = fault.as_deref().map_or_else(|| "null".to_owned(), text);
-        let counts: String = counts.all().iter().map(|(name, count)| format!(",\"{name}\":{count}")).collect();
-        let mut before = 0;
-        let bucket = |(end, sum): (std::time::Duration, u64)| {
-            let count = sum - std::mem::replace(&mut before, sum);
-            format!("[{},{count}]", end.as_micros())
-        };
-        let buckets: Vec<String> = times.cumulative().map(bucket).collect();
-        format!(
-            "{{\"name\":{},\"address\":{address},\"state\":\"{state}\",\"weight\":{weight},\"uses_open\":{uses},\"connections_open\":{connections},\"fault\":{fault}{counts},\"microseconds\":[{}]}}",
-            text(name),
-            buckets.join(",")
-        )
-    }
-
-    fn add(&mut self, other: Self) {
+    /// Adds what another lane sees of the same upstream: the worse state is shown.
+    pub(crate) fn add(&mut self, other: Self) {
         self.state = self.state.max(other.state);
-        self.uses += other.uses;
-        self.connections += other.connections;
+        self.uses = self.uses.saturating_add(other.uses);
+        self.connections = self.connections.saturating_add(other.connections);
         self.fault = self.fault.take().or(other.fault);
         self.counts.add(&other.counts);
         self.times.add(&other.times);
+    }
+
+    /// What has been counted since `before`, which is an earlier look at the same upstream. What is so just now stays.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self { counts: self.counts.since(&before.counts), times: self.times.since(&before.times), ..self.clone() }
     }
 }

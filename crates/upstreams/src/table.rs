@@ -10,6 +10,7 @@ use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
 use corelane::service::{Learned, Random};
 use corelane::{Address, Instant};
 use std::num::NonZeroU16;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,6 +98,22 @@ struct Listed {
     fault: Option<String>,
     /// The operator has taken it out.
     is_drained: bool,
+    /// It is none of the targets any more; its place is kept as long as something is under way there.
+    is_gone: bool,
+}
+
+impl Listed {
+    fn new(target: &Target) -> Self {
+        Self {
+            target: target.clone(),
+            asked: target.tls().map(named),
+            resolve_at: if matches!(target.place(), Place::Named { .. }) { AT_ONCE } else { Instant::NEVER },
+            is_known: false,
+            fault: None,
+            is_drained: false,
+            is_gone: false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -110,6 +127,8 @@ struct Entry {
 pub struct Upstreams {
     settings: Settings,
     lane: usize,
+    /// Some were spoken to by TLS at the start, so it can be.
+    speaks_tls: bool,
     listed: Vec<Listed>,
     entries: Vec<Entry>,
     /// Choices so far.
@@ -125,17 +144,18 @@ pub struct Upstreams {
 impl Upstreams {
     /// The table of lane number `lane`. Checks begin with [`Upstreams::start`].
     pub fn new(targets: &Targets, settings: Settings, lane: usize) -> Self {
-        let listed = |target: &Target| Listed {
-            target: target.clone(),
-            asked: target.tls().map(named),
-            resolve_at: if matches!(target.place(), Place::Named { .. }) { AT_ONCE } else { Instant::NEVER },
-            is_known: false,
-            fault: None,
-            is_drained: false,
+        let listed = targets.all().iter().map(Listed::new).collect();
+        let mut table = Self {
+            settings,
+            lane,
+            speaks_tls: targets.speak_tls(),
+            listed,
+            entries: Vec::new(),
+            turn: 0,
+            ahead: lane,
+            resolving: None,
+            candidates: Vec::new(),
         };
-        let listed = targets.all().iter().map(listed).collect();
-        let mut table =
-            Self { settings, lane, listed, entries: Vec::new(), turn: 0, ahead: lane, resolving: None, candidates: Vec::new() };
         for (number, target) in (0..).zip(targets.all()) {
             if let Place::At(address) = target.place() {
                 table.listed[usize::from(number)].is_known = true;
@@ -148,6 +168,65 @@ impl Upstreams {
     /// The lane has begun.
     pub fn start(&mut self, now: Instant) {
         self.check_first(now);
+    }
+
+    /// From now on there are these targets. Those that were there before keep their health, their counters and their connections; those that are there no more are taken by
+    /// nobody, and leave when what is under way there has ended. What is [due](Upstreams::due) has changed then. Those of [groups](Target::group) but the first stay. Returns
+    /// whether it can be followed: no client of TLS is there where none was asked for at the start.
+    pub fn retarget(&mut self, targets: &Targets, now: Instant) -> bool {
+        if targets.speak_tls() && !self.speaks_tls {
+            return false;
+        }
+        let of_first: Vec<usize> = (0..self.listed.len()).filter(|&number| self.listed[number].target.group() == 0).collect();
+        for number in of_first {
+            match targets.all().iter().find(|target| target.is_same(&self.listed[number].target)) {
+                None => self.let_go(number as u16),
+                Some(target) if !self.listed[number].is_gone => {
+                    (self.listed[number].target, self.listed[number].asked) = (target.clone(), target.tls().map(named));
+                    let ones = self.entries.iter_mut().filter_map(|entry| entry.one.as_mut());
+                    ones.filter(|one| usize::from(one.target) == number).for_each(|one| one.weight = target.weight());
+                }
+                // One that went and comes back is a new one.
+                Some(_) => {}
+            }
+        }
+        for target in targets.all() {
+            if !self.listed.iter().any(|listed| !listed.is_gone && listed.target.is_same(target)) {
+                self.list(target, now);
+            }
+        }
+        self.check_first(now);
+        true
+    }
+
+    /// A target is none any more.
+    fn let_go(&mut self, number: u16) {
+        let listed = &mut self.listed[usize::from(number)];
+        (listed.is_gone, listed.is_known, listed.resolve_at) = (true, true, Instant::NEVER);
+        for index in 0..self.entries.len() as u16 {
+            if let Some(one) = self.entries[usize::from(index)].one.as_mut().filter(|one| one.target == number) {
+                one.is_leaving = true;
+                self.settle(index);
+            }
+        }
+    }
+
+    /// There is one target more, in the place of one that has gone if there is one.
+    fn list(&mut self, target: &Target, now: Instant) {
+        let is_free = |number: usize, listed: &Listed| {
+            let is_used = self.all().any(|one| usize::from(one.target) == number) || self.resolving == Some(number as u16);
+            listed.is_gone && !is_used
+        };
+        let free = self.listed.iter().enumerate().position(|(number, listed)| is_free(number, listed));
+        let number = free.unwrap_or(self.listed.len());
+        match free {
+            Some(free) => self.listed[free] = Listed::new(target),
+            None => self.listed.push(Listed::new(target)),
+        }
+        if let Place::At(address) = target.place() {
+            self.listed[number].is_known = true;
+            self.admit(number as u16, address.clone(), Some(now));
+        }
     }
 
     /// Has those checked that were not yet: not all at once, and not on all lanes at once.
@@ -378,7 +457,9 @@ impl Upstreams {
     fn set_drained(&mut self, name: &str, is_drained: bool, changed: impl Fn(&mut One)) -> usize {
         // Several groups may have it.
         let mut targets = Vec::new();
-        for (target, listed) in self.listed.iter_mut().enumerate().filter(|(_, listed)| listed.target.name() == name) {
+        for (target, listed) in
+            self.listed.iter_mut().enumerate().filter(|(_, listed)| !listed.is_gone && listed.target.name() == name)
+        {
             listed.is_drained = is_drained;
             targets.push(target);
         }
@@ -457,6 +538,9 @@ impl Upstreams {
         // reason: documented.
         let target = self.resolving.take().expect("a resolution ends once");
         let listed = &mut self.listed[usize::from(target)];
+        if listed.is_gone {
+            return;
+        }
         let found = found.and_then(|found| if found.is_empty() { Err("it has no address".to_owned()) } else { Ok(found) });
         let mut found = match found {
             Ok(found) => found,
@@ -497,6 +581,16 @@ impl Upstreams {
 
     /// Each upstream as it is now, and each name that has no address.
     pub fn rows(&self, now: Instant) -> Vec<Row> {
+        self.rows_of(0..self.listed.len(), now)
+    }
+
+    /// How many targets there are.
+    pub(crate) fn targets(&self) -> usize {
+        self.listed.len()
+    }
+
+    /// The rows of the targets of these numbers.
+    pub(crate) fn rows_of(&self, targets: Range<usize>, now: Instant) -> Vec<Row> {
         let row = |one: &One| Row {
             name: self.listed[usize::from(one.target)].target.name().to_owned(),
             address: Some(one.address.clone()),
@@ -509,30 +603,14 @@ impl Upstreams {
             times: one.times.clone(),
         };
         let mut rows: Vec<Row> = Vec::new();
-        for (number, listed) in (0..).zip(&self.listed) {
+        for (number, listed) in (0..).zip(&self.listed).skip(targets.start).take(targets.len()) {
             let before = rows.len();
             rows.extend(self.all().filter(|one| one.target == number).map(row));
-            if rows.len() == before {
+            if rows.len() == before && !listed.is_gone {
                 rows.push(Row::unknown(&listed.target, listed.fault.clone()));
             }
         }
         rows
-    }
-
-    /// Answers an operator's words ([`StreamService::operate`](corelane::StreamService::operate)): `upstreams show`, a list of rows; `upstreams drain NAME` and
-    /// `upstreams enable NAME`, how many are `named` so. None for others.
-    pub fn operate(&mut self, words: &str, now: Instant) -> Option<String> {
-        let words = words.strip_prefix("upstreams ")?;
-        let named = match words.split_once(' ') {
-            None if words == "show" => {
-                let rows: Vec<String> = self.rows(now).iter().map(Row::json).collect();
-                return Some(format!("[{}]", rows.join(",")));
-            }
-            Some(("drain", name)) => self.drain(name),
-            Some(("enable", name)) => self.enable(name, now),
-            _ => return None,
-        };
-        Some(format!("{{\"named\":{named}}}"))
     }
 
     fn state(&self, one: &One, now: Instant) -> State {

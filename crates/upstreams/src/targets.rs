@@ -65,6 +65,11 @@ impl Target {
         self.group
     }
 
+    /// Whether it is the same upstream, whatever its weight.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.name, self.group) == (&other.name, other.group)
+    }
+
     /// Its part beside others, 1 to [`WEIGHT_MAX`]. Each address of a name has it.
     pub fn weight(&self) -> u16 {
         self.weight

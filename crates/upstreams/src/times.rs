@@ -1,5 +1,6 @@
 //! How long upstreams take: a histogram of fixed size.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Buckets within a power of two.
@@ -11,7 +12,8 @@ const POWERS: usize = 27;
 const BUCKETS: usize = PARTS * POWERS;
 
 /// Times in microseconds, in four buckets to each power of two: each is known to a quarter. Longer ones than four minutes are counted as such.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Told", into = "Told")]
 pub struct Times {
     buckets: Box<[u64; BUCKETS]>,
     sum: Duration,
@@ -20,6 +22,33 @@ pub struct Times {
 impl Default for Times {
     fn default() -> Self {
         Self { buckets: Box::new([0; BUCKETS]), sum: Duration::ZERO }
+    }
+}
+
+/// Times as they are told: each bucket with something in it, by its end and how many there are; and the sum of all.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    microseconds: Vec<(u64, u64)>,
+    #[serde(default)]
+    microseconds_sum: u64,
+}
+
+impl From<Times> for Told {
+    fn from(times: Times) -> Self {
+        let some = times.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        let microseconds = some.map(|(bucket, count)| (end(bucket), *count)).collect();
+        Self { microseconds, microseconds_sum: u64::try_from(times.sum.as_micros()).unwrap_or(u64::MAX) }
+    }
+}
+
+impl From<Told> for Times {
+    fn from(told: Told) -> Self {
+        let mut times = Self { sum: Duration::from_micros(told.microseconds_sum), ..Self::default() };
+        for (end, count) in told.microseconds {
+            let found = &mut times.buckets[bucket(end.saturating_sub(1))];
+            *found = found.saturating_add(count);
+        }
+        times
     }
 }
 
@@ -52,13 +81,22 @@ impl Times {
 
     /// Adds those of another lane.
     pub fn add(&mut self, other: &Self) {
-        self.buckets.iter_mut().zip(other.buckets.iter()).for_each(|(all, more)| *all += more);
+        self.buckets.iter_mut().zip(other.buckets.iter()).for_each(|(all, more)| *all = all.saturating_add(*more));
         self.sum = self.sum.saturating_add(other.sum);
+    }
+
+    /// Those that have come since an earlier look.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut since = self.clone();
+        since.buckets.iter_mut().zip(before.buckets.iter()).for_each(|(all, earlier)| *all = all.saturating_sub(*earlier));
+        since.sum = since.sum.saturating_sub(before.sum);
+        since
     }
 
     /// How many there are.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
+        self.buckets.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// The sum of all.
@@ -70,7 +108,7 @@ impl Times {
     pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let mut sum = 0;
         self.buckets.iter().enumerate().filter_map(move |(bucket, count)| {
-            sum += count;
+            sum = u64::saturating_add(sum, *count);
             (*count > 0).then(|| (Duration::from_micros(end(bucket)), sum))
         })
     }
@@ -109,5 +147,17 @@ mod tests {
             assert!(got > exact && got <= exact * 5 / 4, "{part}: {got:?}");
         }
         assert_eq!(both.cumulative().last().unwrap().1, 200);
+        assert_eq!(both.since(&times), times);
+    }
+
+    #[test]
+    fn what_is_told_is_read_as_it_was() {
+        let mut times = Times::default();
+        [0, 1, 3, 4, 999, 1 << 40].into_iter().for_each(|micros| times.note(Duration::from_micros(micros)));
+        let text = serde_json::to_string(&times).unwrap();
+        assert_eq!(serde_json::from_str::<Times>(&text).unwrap(), times);
+        let strange = r#"{"microseconds":[[0,18446744073709551615],[1,2],[18446744073709551615,3]]}"#;
+        let read: Times = serde_json::from_str(strange).unwrap();
+        assert_eq!((read.count(), read.within(0.5)), (u64::MAX, Some(Duration::from_micros(1))), "nothing of it overflows");
     }
 }

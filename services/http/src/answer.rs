@@ -4,6 +4,7 @@ use crate::deliver::{Deliver, Delivery, Now};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::Sent;
+use crate::ours::is_ours;
 use crate::outcome::{Answered, Begun, Behind, Done, Given};
 use corelane::service::{Chain, Refused, Segment};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, check_field, decimal};
@@ -38,12 +39,14 @@ impl<D> Answer<D> {
     pub(crate) fn dated(to: D, desk: Rc<Desk>, facts: Facts, (status, date): (Status, &[u8])) -> Self {
         let mut head = desk.take_memory();
         desk.begin_head_of(&mut head, status, facts, date);
+        desk.put_fields(&mut head, status, facts);
         Self { to, head, desk, facts, status, fault: status.code() < 200 }
     }
 
     fn begin_head(&mut self) {
         self.head.clear();
         self.desk.begin_head(&mut self.head, self.status, self.facts);
+        self.desk.put_fields(&mut self.head, self.status, self.facts);
     }
 
     /// A field line. One with a name or value that could not be sent makes the answer a 500 (Internal Server Error): it is a fault of the application.
@@ -51,7 +54,7 @@ impl<D> Answer<D> {
         let value = value.as_ref();
         self.fault |=
             check_field(name, value).is_err() || is_ours(name) || self.head.len() + name.len() + value.len() > HEAD_BYTES_MAX;
-        if !self.fault {
+        if !self.fault && !self.desk.sets(self.status, self.facts, name.as_bytes()) {
             for part in [name.as_bytes(), b": ", value, b"\r\n"] {
                 self.head.extend_from_slice(part);
             }
@@ -76,7 +79,7 @@ impl<D> Answer<D> {
 
     /// Field lines that were put together before, each with its line end; they are not looked at.
     pub(crate) fn lines(mut self, lines: &[u8]) -> Self {
-        self.head.extend_from_slice(lines);
+        self.desk.put_lines(&mut self.head, self.status, self.facts, lines);
         self
     }
 
@@ -178,11 +181,6 @@ impl<D: Deliver> Answer<D> {
         }
         told.map(H::from)
     }
-}
-
-/// Whether a field line is ours to write.
-pub(crate) fn is_ours(name: &str) -> bool {
-    ["Content-Length", "Transfer-Encoding", "Connection", "Date"].iter().any(|ours| name.eq_ignore_ascii_case(ours))
 }
 
 impl<D> Answer<D> {

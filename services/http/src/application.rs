@@ -5,6 +5,7 @@ use crate::within::Within;
 use crate::{Parts, Reply, Request};
 use corelane::service::{Asking, Call, Declaration, Lost, Origin, Outcome, Refused, Shared};
 use corelane::{Cx, Talk};
+use corelane_upstreams::{Targets, Upstreams};
 
 /// What answers requests. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
 ///
@@ -82,6 +83,14 @@ pub trait Application: Sized + 'static {
 
     /// As [`StreamService::ending`](corelane::StreamService::ending).
     fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// Shows `see` each table of upstreams that it has: so operators see them, take them out and in again.
+    fn upstreams(&mut self, _see: &mut dyn FnMut(&mut Upstreams)) {}
+
+    /// From now on it has these upstreams, or has none as before. Returns whether that is so.
+    fn retarget(&mut self, _cx: &mut Cx<'_, Self::Talk>, targets: Option<&Targets>) -> bool {
+        targets.is_none()
+    }
 }
 
 /// How a request goes on.

@@ -4,10 +4,11 @@ use crate::backlog::{Backlog, UNAVAILABLE, UNAVAILABLE_AND_CLOSED, Unsent};
 use crate::facts::Facts;
 use crate::log::{LaneLog, Sent};
 use crate::outcome::{Answered, Behind, Done, Given};
+use crate::rules::{GENERATIONS, Matched, Rules};
 use crate::timed::Timed;
 use corelane::service::ConnectionId;
 use corelane::{Cx, Output, Talk};
-use corelane_wire::http1::{DIGITS_MAX, Date, Status, decimal};
+use corelane_wire::http1::{DIGITS_MAX, Date, Request as Head, Status, decimal};
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -36,6 +37,10 @@ pub(crate) struct Desk {
     last_held: RefCell<BTreeSet<ConnectionId>>,
     /// Answers that were kept since they were counted last.
     kept: Cell<usize>,
+    /// Whether there are rules, and what these are: those of the last settings, and those before, which answers under way may have.
+    has_rules: Cell<bool>,
+    rules: RefCell<[Rc<Rules>; GENERATIONS]>,
+    generation: Cell<usize>,
     /// None where nothing is logged.
     log: Option<Rc<RefCell<LaneLog>>>,
 }
@@ -47,7 +52,24 @@ impl Desk {
         let (usual, timed) = (RefCell::default(), RefCell::default());
         let (unsent, backlog, given, last_held, kept) = Default::default();
         let answers = [const { Cell::new(0) }; 5];
-        Self { second, usual, date, head, answers, timed, unsent, backlog, given, last_held, kept, log }
+        let (has_rules, rules, generation) = Default::default();
+        Self {
+            second,
+            usual,
+            date,
+            head,
+            answers,
+            timed,
+            unsent,
+            backlog,
+            given,
+            last_held,
+            kept,
+            has_rules,
+            rules,
+            generation,
+            log,
+        }
     }
 
     /// Notes the time.
@@ -69,6 +91,62 @@ impl Desk {
         if let Some(log) = &self.log {
             let id = cx.id();
             log.borrow_mut().begin_call(cx.peer_address(id));
+        }
+    }
+
+    /// From now on requests are under these rules; answers to those before keep theirs.
+    pub fn set_rules(&self, rules: Rc<Rules>) {
+        let next = (self.generation.get() + 1) % GENERATIONS;
+        self.has_rules.set(!rules.is_empty());
+        self.rules.borrow_mut()[next] = rules;
+        self.generation.set(next);
+    }
+
+    /// Those of now.
+    pub fn rules(&self) -> Rc<Rules> {
+        self.rules.borrow()[self.generation.get()].clone()
+    }
+
+    /// Which field lines of the rules the answer to a request has.
+    #[inline]
+    pub fn matched(&self, head: &Head<'_>) -> Matched {
+        if !self.has_rules.get() {
+            return Matched::NONE;
+        }
+        let generation = self.generation.get();
+        self.rules.borrow()[generation].matched(head.target.path).of(generation)
+    }
+
+    /// Where the rules send a request instead.
+    #[inline]
+    pub fn location(&self, head: &Head<'_>) -> Option<Vec<u8>> {
+        if self.has_rules.get() { self.rules.borrow()[self.generation.get()].location(head) } else { None }
+    }
+
+    /// Adds the field lines that the rules have for a request to the head of its answer.
+    #[inline]
+    pub fn put_fields(&self, head: &mut Vec<u8>, status: Status, facts: Facts) {
+        if !facts.fields.is_none() {
+            self.rules.borrow()[facts.fields.generation()].write(facts.fields, status, head);
+        }
+    }
+
+    /// Whether the rules have a field line of this name for a request.
+    #[inline]
+    pub fn sets(&self, status: Status, facts: Facts, name: &[u8]) -> bool {
+        !facts.fields.is_none() && self.rules.borrow()[facts.fields.generation()].sets(facts.fields, status, name)
+    }
+
+    /// Adds field lines to the head of an answer, but those in whose place the rules have others. What stands behind an empty line is no field.
+    pub fn put_lines(&self, head: &mut Vec<u8>, status: Status, facts: Facts, lines: &[u8]) {
+        if facts.fields.is_none() {
+            return head.extend_from_slice(lines);
+        }
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+            if !self.sets(status, facts, name) {
+                head.extend_from_slice(line);
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! The service as `serve` knows it.
 
 use crate::hosts::check_host;
-use crate::{AccessLog, Application, Files, Fixed, Forward, HostError, Hosts, Http, LogFormat, SITES_MAX, Settings};
+use crate::live::{FIELD, LIVE, REDIRECT, https_port, rules};
+use crate::{AccessLog, Application, Files, Fixed, Forward, HostError, Hosts, Http, LogFormat, Routes, SITES_MAX, Settings};
 use corelane::lanes::calls_on_files;
 use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, Text, Time, Use};
 use corelane::service::entry::{Asked, Entry, Scheme};
@@ -69,7 +70,7 @@ const LOG: Text =
 const LOG_FORMAT: OneOf =
     OneOf::new("log-format", "FORMAT", &[COMBINED, JSON], "with log=FILE, how a line is written: json is an object");
 
-const OWN: [Choice; 14] = [
+const OWN: [Choice; 16] = [
     Choice::Text(ROOT),
     Choice::Text(SITE),
     Choice::Text(INDEX),
@@ -78,6 +79,8 @@ const OWN: [Choice; 14] = [
     Choice::Number(CACHE_BYTES),
     Choice::Number(REPLY),
     Choice::Number(HEAD_BYTES),
+    Choice::Texts(FIELD),
+    Choice::Texts(REDIRECT),
     Choice::Text(LOG),
     Choice::OneOf(LOG_FORMAT),
     proxied::OPTION,
@@ -110,6 +113,7 @@ pub static ENTRY: Entry = Entry::new(
     ],
 )
 .options(&OPTIONS)
+.live(&LIVE)
 .limits(|limits| limits.idle_limit = IDLE_LIMIT);
 
 /// How long a client may keep a connection without a request.
@@ -135,6 +139,8 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
             let bytes = chosen.number(&REPLY) as usize;
             serve(lanes, asked, log.clone(), move |_| Fixed::new(bytes))
         }
+        // What is not sent elsewhere is not found.
+        (false, false) if chosen.has(REDIRECT.name) => serve(lanes, asked, log.clone(), |_| Routes::new(())),
         (true, true) => Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out")),
         (false, false) => Err(asked.refuse(
             ROOT.name,
@@ -223,7 +229,11 @@ fn serve<A: Application>(
     application: impl Fn(usize) -> A + Send + Sync + 'static,
 ) -> Result<Lanes> {
     let settings = settings(asked.chosen().number(&HEAD_BYTES) as usize);
-    let served = move |lane| log.iter().fold(Http::new(application(lane)).settings(settings), Http::log);
+    let rules = rules(asked.chosen()).map_err(|(option, why)| asked.refuse(option, why))?;
+    let served = move |lane| {
+        let http = Http::new(application(lane)).settings(settings).rules(rules.clone());
+        log.iter().fold(http, Http::log)
+    };
     lanes.serve(&asked.url().to_string(), served)
 }
 
@@ -295,6 +305,9 @@ fn plain_answer(now: Duration) -> Vec<u8> {
 }
 
 fn veiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    if asked.chosen().texts(&REDIRECT).any(|text| https_port(text).is_some()) {
+        return Err(asked.refuse(REDIRECT.name, "this is over TLS already: requests would go round and round"));
+    }
     tls::before(plain(lanes, asked)?, asked, |server| server.protocols(&[b"http/1.1"]).plain_answer(plain_answer))
 }
 
@@ -310,6 +323,8 @@ mod tests {
             "reply=0",
             "root=/",
             "root=/&index=a.html&listing&errors=/&cache-bytes=0",
+            "redirect=https",
+            "root=/&redirect=/a=https://b.example&redirect=/c=/d&field=/*=X-A: 1&field=/b=X-B:%202",
         ] {
             assert_eq!(of(&format!("http://127.0.0.1:0?{right}")), Ok(()), "{right}");
         }
@@ -330,6 +345,10 @@ mod tests {
             ("?site=shop.example", "\"shop.example\" has no directory: write site=shop.example:DIR"),
             ("?site=shop.example:", "\"shop.example\" has no directory: write site=shop.example:DIR"),
             ("?site=shop.example:/nowhere/at/all", "\"/nowhere/at/all\" is no directory: write site=shop.example:DIR"),
+            ("?root=/&field=/*", "write PATTERN=NAME: VALUE"),
+            ("?root=/&field=/*=Content-Length: 1", "written by the server itself"),
+            ("?root=/&redirect=/a=b", "is no target"),
+            ("?redirect=http", "write PATH=URL, https or https:PORT"),
             ("?site=", "has no value: write site=HOST:DIR"),
             ("?site=shop.example:/,", "a host is missing: write site=HOST:DIR"),
         ] {

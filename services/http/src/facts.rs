@@ -1,5 +1,6 @@
 //! What is owed to a request's framing, whatever the answer is.
 
+use crate::rules::Matched;
 use corelane_wire::http1::{Request as Head, Status, Version};
 
 /// What of a request its answer must know.
@@ -11,6 +12,8 @@ pub(crate) struct Facts {
     pub is_old: bool,
     /// The connection outlives the answer, as far as its head says.
     pub persists: bool,
+    /// The field lines that rules have for its path.
+    pub fields: Matched,
     /// The connection closes behind the answer. A lane that drains sees to that itself, when all is answered that had come.
     pub closes: bool,
 }
@@ -25,15 +28,15 @@ pub(crate) enum Framing {
 
 impl Facts {
     /// Those of most requests.
-    pub const USUAL: Self = Self { is_head: false, is_old: false, persists: true, closes: false };
+    pub const USUAL: Self = Self { is_head: false, is_old: false, persists: true, fields: Matched::NONE, closes: false };
 
     /// Those of the last answer to a client of which nothing is known.
-    pub const LAST: Self = Self { is_head: false, is_old: false, persists: false, closes: true };
+    pub const LAST: Self = Self { is_head: false, is_old: false, persists: false, fields: Matched::NONE, closes: true };
 
     pub fn of(head: &Head<'_>) -> Self {
         let is_old = head.version == Version::Http10;
         let is_head = head.method == corelane_wire::http1::Method::Head;
-        Self { is_head, is_old, persists: head.persists, closes: !head.persists }
+        Self { is_head, is_old, persists: head.persists, fields: Matched::NONE, closes: !head.persists }
     }
 
     /// The framing of content of which the length is known, or is not (RFC 9112 section 6.3).

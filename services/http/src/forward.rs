@@ -21,6 +21,7 @@ use crate::{Reply, Request};
 use corelane::service::{Outcome, Refused};
 use corelane::{Cx, Silent};
 use corelane_upstreams::entry::Behind;
+use corelane_upstreams::{Targets, Upstreams};
 use corelane_wire::http1::{Method, Status};
 use exchange::Forwarded;
 use fault::{Fault, explain};
@@ -122,5 +123,16 @@ impl Application for Forward {
 
     fn drain_began(&mut self, cx: &mut Cx<'_>) {
         self.hub.borrow_mut().drain(cx);
+    }
+
+    fn upstreams(&mut self, see: &mut dyn FnMut(&mut Upstreams)) {
+        see(&mut self.hub.borrow_mut().upstreams);
+    }
+
+    fn retarget(&mut self, cx: &mut Cx<'_>, targets: Option<&Targets>) -> bool {
+        let Some(targets) = targets else { return false };
+        let follows = self.hub.borrow_mut().upstreams.retarget(targets, cx.now());
+        tend(&self.hub, cx);
+        follows
     }
 }

@@ -46,10 +46,6 @@ impl<'a> Arrived<'a> {
     fn asked(&self) -> Asked<'a> {
         Asked { bytes: self.bytes, head: Some(self.head) }
     }
-
-    pub fn facts(head: &Head<'_>, is_last: bool) -> Facts {
-        Facts { persists: head.persists && !is_last, ..Facts::of(head) }
-    }
 }
 
 /// Closes behind the answer to a request that its client has called its last (RFC 9112 section 9.6), and that was read whole: nothing more comes.
@@ -112,7 +108,7 @@ impl<A: Application> Http<A> {
             let same = &bytes[taken..taken + length];
             // One that repeats it byte for byte, as those of busy clients do, is the same.
             while bytes[taken..].starts_with(same) {
-                let facts = Arrived::facts(&head, is_last && taken + length == bytes.len());
+                let facts = self.facts(&head, is_last && taken + length == bytes.len());
                 let arrived = Arrived { head: &head, bytes: same, content: None, facts };
                 let mut served = match (self.room(call), refusal) {
                     (MayAnswer::Now, None) => self.serve(call, arrived, Trace::Asked(arrived.asked())),
@@ -131,6 +127,11 @@ impl<A: Application> Http<A> {
             }
         }
         Run { taken, requests, end: End::Served(Served::Next) }
+    }
+
+    #[inline]
+    fn facts(&self, head: &Head<'_>, is_last: bool) -> Facts {
+        Facts { persists: head.persists && !is_last, fields: self.desk.matched(head), ..Facts::of(head) }
     }
 
     /// What an answer must know that is given before the content is read: it says that the connection closes where that is so (RFC 9112 section 9.6).
@@ -157,7 +158,11 @@ impl<A: Application> Http<A> {
         let facts = self.facts_unread(&arrived);
         self.desk.begin_request();
         let reply = Reply::new(call.output, &self.desk, facts, trace.again());
-        match self.application.request(call.cx, &Request::new(arrived.head, arrived.content), reply) {
+        let handled = match self.desk.location(arrived.head) {
+            None => self.application.request(call.cx, &Request::new(arrived.head, arrived.content), reply),
+            Some(location) => reply.answer(Status::PERMANENT_REDIRECT).field("Location", location).explained(),
+        };
+        match handled {
             Ok(Handled::Answered(answered)) if !matches!(answered.0, Done::Kept(_)) => {
                 self.log_answer(trace, &answered, facts);
                 self.after_answer(call, arrived)
@@ -278,7 +283,7 @@ impl<A: Application> Http<A> {
         let mut scratch = Scratch::new();
         let (served, bytes) = match self.begin_head().next(input.first(), &mut scratch) {
             Ok(Step::Request { head, bytes }) => {
-                let facts = Arrived::facts(&head, session.is_last && input.first().len() == input.len());
+                let facts = self.facts(&head, session.is_last && input.first().len() == input.len());
                 let arrived = Arrived { head: &head, bytes: &input.first()[..bytes], content: None, facts };
                 (self.begin_to_collect(call, arrived, most, Trace::Asked(arrived.asked())), bytes)
             }
@@ -434,7 +439,7 @@ impl<A: Application> Http<A> {
             // reason: it was parsed before, and its bytes are the same.
             _ => panic!("a head that was one is none"),
         };
-        let facts = Arrived::facts(&parsed, is_last);
+        let facts = self.facts(&parsed, is_last);
         let arrived = Arrived { head: &parsed, bytes: head, content: Some(content), facts };
         match room {
             MayAnswer::Never => self.answer_unavailable(call, arrived, Trace::Noted(note)),

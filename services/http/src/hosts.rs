@@ -12,6 +12,7 @@ use crate::within::Within;
 use crate::{Parts, Reply, Request};
 use corelane::service::{Declaration, Outcome, Refused, Shared};
 use corelane::{Cx, Silent};
+use corelane_upstreams::Upstreams;
 use corelane_wire::http1::Status;
 use names::Names;
 pub use names::{HostError, check_host};
@@ -116,6 +117,10 @@ impl<A: Application<Talk = Silent>> Application for Hosts<A> {
 
     fn ending(&mut self, cx: &mut Cx<'_>) {
         self.sites.iter_mut().for_each(|site| site.ending(cx));
+    }
+
+    fn upstreams(&mut self, see: &mut dyn FnMut(&mut Upstreams)) {
+        self.sites.iter_mut().for_each(|site| site.upstreams(see));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Answers that are the same each time: put together once.
 
-use crate::answer::is_ours;
 use crate::deliver::{Deliver, Delivery, Now};
 use crate::log::Sent;
+use crate::ours::is_ours;
 use crate::outcome::{Answered, Behind};
 use crate::reply::Reply;
 use corelane::service::Refused;
@@ -61,7 +61,9 @@ impl Reply<'_> {
         let rest = if facts.is_head { &prepared.rest[..prepared.head] } else { &prepared.rest };
         let mut memory = desk.take_memory();
         desk.begin_head(&mut memory, prepared.status, facts);
-        memory.extend_from_slice(rest);
+        desk.put_fields(&mut memory, prepared.status, facts);
+        desk.put_lines(&mut memory, prepared.status, facts, &rest[..prepared.head]);
+        memory.extend_from_slice(&rest[prepared.head..]);
         let sent = Sent { status: prepared.status.code(), bytes: (rest.len() - prepared.head) as u64 };
         let Delivery { status, told } = Now { output, desk }.deliver(&memory, Behind::Nothing, sent);
         desk.keep_memory(memory);

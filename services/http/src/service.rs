@@ -4,7 +4,9 @@ use crate::application::Application;
 use crate::backlog::UNAVAILABLE_AND_CLOSED;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
+use crate::live::live;
 use crate::log::{AccessLog, Ended, Sent};
+use crate::rules::Rules;
 use crate::session::{Active, Look, Session, Spare};
 use crate::settings::Settings;
 use crate::within::Within;
@@ -13,6 +15,7 @@ use corelane::service::{
     Ticket,
 };
 use corelane::{Cx, Next, StreamService, Talk};
+use corelane_upstreams::Asked;
 use corelane_wire::http1::Status;
 use std::any::Any;
 use std::rc::Rc;
@@ -28,6 +31,8 @@ pub struct Http<A: Application> {
     pub(crate) spare: Spare<A>,
     /// Exchanges that have begun, and were neither answered whole nor told that they are gone.
     pub(crate) exchanges: usize,
+    /// Upstreams that its application has, as they are told.
+    upstreams: usize,
 }
 
 /// A session on its way to another lane.
@@ -46,7 +51,8 @@ impl<A: Application> Http<A> {
     /// Serves `application` with the default settings.
     pub fn new(mut application: A) -> Self {
         application.stand_within(Within::of::<A>());
-        Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Spare::new(), exchanges: 0 }
+        let desk = Rc::new(Desk::new(None));
+        Self { application, settings: Settings::new(), desk, spare: Spare::new(), exchanges: 0, upstreams: 0 }
     }
 
     /// Sets the bounds.
@@ -57,7 +63,14 @@ impl<A: Application> Http<A> {
 
     /// Logs what is answered. To be called on the lane that serves, as all that makes a service.
     pub fn log(mut self, log: &AccessLog) -> Self {
+        let rules = self.desk.rules();
         self.desk = Rc::new(Desk::new(Some(log.lane())));
+        self.rules(rules)
+    }
+
+    /// Has answers and redirects by path, beside what the application does.
+    pub fn rules(self, rules: impl Into<Rc<Rules>>) -> Self {
+        self.desk.set_rules(rules.into());
         self
     }
 
@@ -85,6 +98,27 @@ impl<A: Application> Http<A> {
             Some(Active::Tunnel(to)) => self.pass_on(call, session, input, to),
             Some(Active::Running(_) | Active::Outgoing(_)) => unreachable!("it goes on where it lies"),
         }
+    }
+
+    /// There are as many as names have addresses, which come as something that a helper thread has asked.
+    fn note_upstreams(&mut self, cx: &mut Cx<'_, A::Talk>) {
+        let mut count = 0;
+        self.application.upstreams(&mut |upstreams| count += upstreams.in_rotation(cx.now()).1);
+        if count != self.upstreams {
+            self.upstreams = count;
+            cx.set_gauge(HttpCounter::Upstreams, count as u64);
+        }
+    }
+
+    /// Follows a change of the options that it can follow; whether it does.
+    fn change(&mut self, cx: &mut Cx<'_, A::Talk>, options: &str) -> bool {
+        let Some((rules, targets)) = live(options) else { return false };
+        if !self.application.retarget(cx, targets.as_ref()) {
+            return false;
+        }
+        self.desk.set_rules(Rc::new(rules));
+        self.note_upstreams(cx);
+        true
     }
 
     fn count_answers(&self, cx: &mut Cx<'_, A::Talk>) {
@@ -117,6 +151,7 @@ impl<A: Application> StreamService for Http<A> {
             log.borrow_mut().started(cx.arena());
         }
         self.application.started(cx);
+        self.note_upstreams(cx);
     }
 
     fn open(&mut self, _cx: &mut Cx<'_, A::Talk>, _peer: &Peer) -> Session<A> {
@@ -239,6 +274,7 @@ impl<A: Application> StreamService for Http<A> {
 
     fn completed(&mut self, cx: &mut Cx<'_, A::Talk>, token: u64, outcome: Outcome) {
         self.application.completed(cx, token, outcome);
+        self.note_upstreams(cx);
         self.count_answers(cx);
     }
 
@@ -265,6 +301,19 @@ impl<A: Application> StreamService for Http<A> {
     fn alarm(&mut self, cx: &mut Cx<'_, A::Talk>, token: u64) {
         self.application.alarm(cx, token);
         self.count_answers(cx);
+    }
+
+    fn operate(&mut self, cx: &mut Cx<'_, A::Talk>, words: &str) -> Option<String> {
+        if let Some(options) = words.strip_prefix("options ") {
+            return Some(self.change(cx, options).to_string());
+        }
+        let mut asked = Asked::read(words, cx.now())?;
+        let mut has_some = false;
+        self.application.upstreams(&mut |upstreams| {
+            has_some = true;
+            asked.of(upstreams);
+        });
+        has_some.then(|| asked.answer())
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_, A::Talk>) {

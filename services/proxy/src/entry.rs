@@ -1,5 +1,6 @@
 //! The service as it declares itself.
 
+use crate::live::LIVE;
 use crate::proxy::Proxy;
 use crate::routes::Routes;
 use corelane::service::Limits;
@@ -70,6 +71,7 @@ pub static ENTRY: Entry = Entry::new(
     ],
 )
 .options(&OPTIONS)
+.live(LIVE)
 .limits(limits);
 
 fn are_routes(text: &str) -> std::result::Result<(), String> {

@@ -8,6 +8,7 @@ mod counters;
 mod ends;
 mod entry;
 mod header;
+mod live;
 mod proxy;
 mod routes;
 

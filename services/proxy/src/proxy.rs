@@ -3,13 +3,14 @@
 use crate::counters::ProxyCounter;
 use crate::ends::{Client, End, Server, Stage, Told};
 use crate::header::header;
+use crate::live::live;
 use crate::routes::Routes;
 use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
 use corelane_upstreams::{
-    Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_agree, failure_to_connect, found, tend,
+    Asked, Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_agree, failure_to_connect, found, tend,
 };
 use corelane_wire::hello::{self, Step};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version};
@@ -77,6 +78,14 @@ impl Proxy {
     /// Has names resolved by something else than the system.
     pub fn resolving(self, resolve: fn(&str, u16) -> Result<Vec<Address>, String>) -> Self {
         Self { tending: Tending { resolve, ..self.tending }, ..self }
+    }
+
+    /// Follows a change of the upstreams; whether there are some to follow.
+    fn change(&mut self, cx: &mut Cx<'_>, options: &str) -> bool {
+        let Some(targets) = live(options) else { return false };
+        let follows = self.upstreams.retarget(&targets, cx.now());
+        self.tend(cx);
+        follows
     }
 
     /// Does what the upstreams want done.
@@ -433,9 +442,13 @@ impl StreamService for Proxy {
     }
 
     fn operate(&mut self, cx: &mut Cx<'_>, words: &str) -> Option<String> {
-        let answer = self.upstreams.operate(words, cx.now());
+        if let Some(options) = words.strip_prefix("options ") {
+            return Some(self.change(cx, options).to_string());
+        }
+        let mut asked = Asked::read(words, cx.now())?;
+        asked.of(&mut self.upstreams);
         self.note_rotation(cx);
-        answer
+        Some(asked.answer())
     }
 
     /// A pair goes on until one of both ends it, or `drain_limit` is over: who of both speaks next is not known here.

@@ -5,7 +5,8 @@ use crate::wrap::fit;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-const HINT: &str = "q ends  s sorts  / filters  c connections  space pauses  p processes  h help";
+const HINT: &str = "q ends  s sorts  / filters  c connections  u upstreams  space pauses  h help";
+const HINT_OF_UPSTREAMS: &str = "q ends  / filters  u lanes  space pauses  n next  p processes  h help";
 const HINT_OF_CONNECTIONS: &str = "q ends  s sorts  / filters  c lanes  space pauses  n next  p processes  h help";
 
 /// The first line: `words`, and what keys have changed of what is shown.
@@ -44,6 +45,7 @@ pub fn foot(state: &State) -> Line<'static> {
     match state.is_typing {
         true => Line::raw(format!("filter: {}_   Enter keeps it, Esc clears it", state.filter)),
         false if state.face == Face::Connections => Line::styled(HINT_OF_CONNECTIONS, Modifier::DIM),
+        false if state.face == Face::Upstreams => Line::styled(HINT_OF_UPSTREAMS, Modifier::DIM),
         false => Line::styled(HINT, Modifier::DIM),
     }
 }

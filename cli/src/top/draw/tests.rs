@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::top::record::Moment;
+use crate::upstreams::{Beside as Upstreams, examples};
 use corelane::admin::watch::{
     ConnectionState, Counter, Description, LaneCounter, LaneHistogram, LaneName, LaneState, Liveness, Page, ProcessId, Reader,
     ServiceCounter,
@@ -18,7 +19,8 @@ fn rendered(state: &State, shown: &[&Snapshot], width: u16, height: u16) -> Stri
 fn rendered_with(crowd: &Crowd, state: &State, shown: &[&Snapshot], width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(Paper::new(width, height)).unwrap();
     let record = recorded();
-    terminal.draw(|frame| draw(frame, state, shown, &Beside { crowd, record: Some(&record) })).unwrap();
+    let behind = Behind::default();
+    terminal.draw(|frame| draw(frame, state, shown, &Beside { crowd, behind: &behind, record: Some(&record) })).unwrap();
     let paper = terminal.backend(); // tidy: allow(backend) the library's own name
     let buffer = paper.buffer();
     let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
@@ -287,7 +289,7 @@ fn connections_are_a_line_each_and_scroll() {
     for _ in 0..100 {
         state.press(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE));
         state.settle(&shown);
-        state.settle_connections(wanted(&state, &crowd).len());
+        state.settle_rows(wanted(&state, &crowd).len());
     }
     let screen = rendered_with(&crowd, &state, &shown, 80, 24);
     assert!(screen.contains("39 above, 0 below") && screen.contains("\n192.0.2.1:39 "), "{screen}");
@@ -331,7 +333,7 @@ fn keys_work_where_connections_are_shown() {
     let mut paged = state("c");
     for code in [KeyCode::PageDown, KeyCode::Down, KeyCode::PageUp, KeyCode::End, KeyCode::Home, KeyCode::PageDown] {
         paged.press(KeyEvent::new(code, KeyModifiers::NONE));
-        paged.settle_connections(40);
+        paged.settle_rows(40);
     }
     assert_eq!(paged.scrolled, 10);
 }
@@ -363,8 +365,10 @@ fn every_view_shows_the_same_figures() {
     busy(&page);
     let since = Reader::of(&page).unwrap().snapshot(4 * SECOND).since(&before).unwrap();
     let parsed = |json: &[u8]| serde_json::from_slice::<serde_json::Value>(json).unwrap();
-    let (board, all) = (parsed(&corelane_metrics::look(&since)), parsed(crate::stat::json::json(&since).as_bytes()));
-    let (glance, top) = (crate::stat::glance::glance(&since), rendered(&after(&[&since], &[]), &[&since], 80, 24));
+    let (board, all) =
+        (parsed(&corelane_metrics::look(&since)), parsed(crate::stat::json::json(&since, &Upstreams::None).as_bytes()));
+    let (glance, top) =
+        (crate::stat::glance::glance(&since, &Upstreams::None), rendered(&after(&[&since], &[]), &[&since], 80, 24));
     let lane_of = |view: &str, number: usize| -> Vec<String> {
         let mut lines = view.lines().skip_while(|line| !line.starts_with("LANE CPU"));
         lines.nth(1 + number).unwrap().split_whitespace().map(str::to_owned).collect()
@@ -376,7 +380,7 @@ fn every_view_shows_the_same_figures() {
         let [turn, request] = [of_all("turn_nanoseconds"), of_all("request_nanoseconds")];
         assert_eq!((microseconds(&board["turn_p99_us"]), microseconds(&board["request_p99_us"])), (turn, request));
         assert_eq!((&stat[8], &stat[9], &top[10]), (&time(turn), &time(request), &time(turn)), "{stat:?} {top:?}");
-        let text = text::text(&since);
+        let text = text::text(&since, &Upstreams::None);
         let lane = &text[text.find(&format!("\nlane {number}: ")).unwrap()..];
         assert!(lane.contains(&format!("p99 {turn}, ")) && lane.contains(&format!("p99 {request}, ")), "{lane}");
         let (requests, worked) = (board["requests"].as_f64().unwrap(), board["shares"][0].as_f64().unwrap());
@@ -393,4 +397,28 @@ fn every_view_shows_the_same_figures() {
         top.contains(&format!("\nrequests {}  ", amount(requests))) && top.contains(&format!("imbalance {imbalance:.2}\n")),
         "{top}"
     );
+}
+
+#[test]
+fn upstreams_are_shown_and_those_out_of_rotation_first() {
+    let mut state = State::default();
+    state.press(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::NONE));
+    let page = page(12, 1, 1);
+    let snapshot = Reader::of(&page).unwrap().snapshot(SECOND);
+    let mut behind = Behind::default();
+    behind.beside = Upstreams::Shown { now: examples(20), since: None };
+    let area = Area { width: 80, rows: 24 };
+    let of = |state: &State, behind: &Behind| {
+        upstreams::lines(state, &snapshot, behind, area).iter().map(ToString::to_string).collect::<Vec<String>>()
+    };
+    let lines = of(&state, &behind);
+    assert_eq!((lines.len(), lines[0].as_str()), (24, "process 12: 20 upstreams, 10 out of rotation"));
+    assert!(lines[3].starts_with("10.0.0.1:1 a1.example:1    ejected ") && lines[21].ends_with("0 above, 2 below: up and down"));
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");
+    for key in [KeyCode::Char('/'), KeyCode::Char('a'), KeyCode::Char('7'), KeyCode::Char('.'), KeyCode::Enter] {
+        state.press(KeyEvent::new(key, KeyModifiers::NONE));
+    }
+    assert_eq!((upstreams::count(&state, &behind), of(&state, &behind)[3].split(' ').nth(1)), (1, Some("a7.example:1")));
+    behind.beside = Upstreams::Silent;
+    assert!(of(&state, &behind)[3].starts_with("upstreams are not shown"));
 }

@@ -107,7 +107,15 @@ const HASHER: &str = "hasher";
 /// # Errors
 /// [`ControlError`]; `Refused` if no service knows such words.
 pub fn ask_services(page: &Path, words: &str) -> Result<String, ControlError> {
-    control_client::ask(page, &format!("{} {words}", control_client::SERVICES), PATIENCE)
+    ask_services_within(page, words, PATIENCE)
+}
+
+/// The same for those who look again and again, and wait no longer than `patience` for it.
+///
+/// # Errors
+/// As [`ask_services`].
+pub fn ask_services_within(page: &Path, words: &str, patience: Duration) -> Result<String, ControlError> {
+    control_client::ask(page, &format!("{} {words}", control_client::SERVICES), patience)
 }
 
 /// Whether the process whose page is at `page` has a control socket; one that died leaves it behind.

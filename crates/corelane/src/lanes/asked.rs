@@ -8,11 +8,10 @@ pub(crate) use crate::admin::control_socket::ControlSocket;
 use crate::lanes::changes;
 use crate::lanes::frames::Placing;
 use crate::lanes::live_gateway::LiveGateway;
+use crate::lanes::live_services::LiveServices;
 use crate::lanes::receiving::UserFraction;
 use crate::lanes::take_over::Giver;
-use corelane_lane::Tell;
 use corelane_steer::Steered;
-use corelane_svc::Steer;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,9 +22,9 @@ pub(crate) fn open(
     steered: Arc<Steered>,
     (packets, gateway): (Option<Arc<Placing>>, Option<LiveGateway>),
     receiving: Option<UserFraction>,
-    (tell, services): (Tell<Steer>, Arc<[String]>),
+    services: LiveServices,
 ) -> Result<Option<ControlSocket>, ControlError> {
-    let (giver, mut table, lanes) = (Arc::new(giver), steered.table(), steered.present().len());
+    let (giver, mut table) = (Arc::new(giver), steered.table());
     let answering = giver.clone();
     let answer = move |request: &str| {
         if control::is_of_packets(request) {
@@ -36,7 +35,7 @@ pub(crate) fn open(
             return answering.unless_giving(true, || gateway.as_ref().map_or_else(none, |gateway| gateway.answer(request)));
         }
         if let Some(words) = control::of_services(request) {
-            return answering.unless_giving(true, || operated::ask(&tell, lanes, &services, words));
+            return answering.unless_giving(true, || operated::ask(&services, words));
         }
         let answer = answering.unless_giving(control::changes(request), || control::answer(&*steered, request));
         let now = steered.table();

@@ -111,6 +111,8 @@ pub enum Use {
     Written(PathBuf),
     /// A TCP port is connected to, at whatever address.
     Connected(u16),
+    /// A server that is to take connections: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`.
+    Upstream(String),
 }
 
 impl Flag {

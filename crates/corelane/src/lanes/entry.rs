@@ -54,6 +54,8 @@ pub struct Entry {
     /// Its place is a file, and no URL.
     file: Option<AtFile>,
     options: &'static [Choice],
+    /// Those that can change while it serves.
+    live: &'static [Choice],
     limits: fn(&mut Limits),
     once_started: Option<OnceStarted>,
     is_default: bool,
@@ -148,7 +150,7 @@ impl Scheme {
 impl Entry {
     /// A service with a name, what it does as the end of a line of help, and where it can be served.
     pub const fn new(name: &'static str, about: &'static str, schemes: &'static [Scheme]) -> Self {
-        Self { name, about, schemes, file: None, options: &[], limits: |_| {}, once_started: None, is_default: false }
+        Self { name, about, schemes, file: None, options: &[], live: &[], limits: |_| {}, once_started: None, is_default: false }
     }
 
     /// A service that is asked for by a file and not by URLs: `NAME=CONFIG.toml`.
@@ -159,6 +161,17 @@ impl Entry {
     /// Its options, written behind a URL as `?name=value&name=value`.
     pub const fn options(self, options: &'static [Choice]) -> Self {
         Self { options, ..self }
+    }
+
+    /// These of its options can change while it serves. It is told of all that are chosen by the words `options name=value&..`
+    /// ([`StreamService::operate`](crate::StreamService::operate)), which answers `true` where it has them from then on, and `false` where they count from the next start on.
+    pub const fn live(self, live: &'static [Choice]) -> Self {
+        Self { live, ..self }
+    }
+
+    /// The names of the options that can change while it serves.
+    pub fn live_options(&self) -> impl Iterator<Item = &'static str> {
+        self.live.iter().map(Choice::name)
     }
 
     /// Changes the limits that it has unless others are set.

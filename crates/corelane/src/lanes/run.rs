@@ -14,6 +14,7 @@ use crate::lanes::handed;
 use crate::lanes::lane_start::LaneStart;
 use crate::lanes::live::LiveLimits;
 use crate::lanes::live_gateway::{self, LiveGateway};
+use crate::lanes::live_services::LiveServices;
 use crate::lanes::moves::Moves;
 use crate::lanes::needs;
 use crate::lanes::others::{self, Others};
@@ -57,6 +58,7 @@ pub struct Running {
     exchange: Exchange,
     outside: Outside,
     limits: LiveLimits,
+    services: LiveServices,
     moves: Moves,
     threads: Vec<LaneThread<()>>,
     /// The lanes' doorbells, kept so that they are closed in the descriptor table in which they were opened.
@@ -193,6 +195,8 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let exchange = Exchange::new(&control, settings.channel_messages, waiter.ends().wake().clone());
     let moves = Moves::new(tell.clone());
     let limits = LiveLimits::new(tell.clone(), cpus.len(), &lanes.services);
+    let names_of_services = lanes.services.iter().map(|served| served.name.clone()).collect();
+    let services = LiveServices::new(tell, cpus.len(), names_of_services);
     let outside = Outside::new(&control, &exchange, waiter.ends(), &lanes.services);
     let mut running = Running {
         places,
@@ -206,6 +210,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         exchange,
         outside,
         limits,
+        services,
         moves,
         threads,
         bells,
@@ -232,7 +237,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     running.watch_for_stalls(lanes)?;
     running.govern_receiving(lanes)?;
     running.gateway = LiveGateway::new(lanes, ruling, packets.as_ref(), running.aside());
-    let mut running = running.with_socket(lanes, packets, tell).with_beside(lanes);
+    let mut running = running.with_socket(lanes, packets).with_beside(lanes);
     running.taken = taken;
     Ok(running)
 }
@@ -322,10 +327,10 @@ impl Running {
     }
 
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
-    fn with_socket(mut self, lanes: &Lanes, packets: Option<Arc<Placing>>, tell: Tell<Steer>) -> Self {
+    fn with_socket(mut self, lanes: &Lanes, packets: Option<Arc<Placing>>) -> Self {
         let page = self.page.path().filter(|_| !self.places.is_empty() || packets.is_some());
         let told = (packets, self.gateway.clone());
-        let services = (tell, lanes.services.iter().map(|served| served.name.clone()).collect());
+        let services = self.services.clone();
         let opened = page
             .map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), told, self.receiving.clone(), services));
         match opened.transpose() {
@@ -533,6 +538,11 @@ impl Running {
     /// Changes limits of the services from other threads.
     pub fn limits(&self) -> LiveLimits {
         self.limits.clone()
+    }
+
+    /// Asks services what an operator asks of them, from other threads.
+    pub fn services(&self) -> LiveServices {
+        self.services.clone()
     }
 
     /// Moves idle connections from lane to lane, from other threads.

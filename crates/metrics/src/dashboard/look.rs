@@ -5,6 +5,7 @@ use corelane::admin::watch::{
     ConnectionRow, ConnectionState, LaneFigures, ProcessFigures, ServiceFigures, ServiceName, Snapshot,
 };
 use corelane::admin::wrong::{Finding, Grade, findings};
+use corelane_upstreams::{Row, Shown, since};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -12,6 +13,8 @@ use std::cmp::Reverse;
 const LANES_MAX: usize = 256;
 const WRONG_MAX: usize = 50;
 const CONNECTIONS_MAX: usize = 20;
+/// The most upstreams that are told.
+const UPSTREAMS_MAX: usize = 256;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Look<'a> {
@@ -31,6 +34,30 @@ pub(super) struct Look<'a> {
     wrong: Vec<Wrong>,
     connections_in_all: usize,
     connections: Vec<Connection>,
+    upstreams_in_all: usize,
+    upstreams: Vec<Upstream<'a>>,
+}
+
+/// An upstream: totals, but for what stands of each second.
+#[derive(Debug, Serialize)]
+pub(super) struct Upstream<'a> {
+    service: &'a str,
+    url: &'a str,
+    name: &'a str,
+    /// Its address, or why it has none.
+    address: String,
+    state: &'static str,
+    weight: u16,
+    open: u32,
+    /// Of each second.
+    uses: f64,
+    bytes_to: f64,
+    bytes_from: f64,
+    failures: u64,
+    retries: u64,
+    ejections: u64,
+    first_byte_p50_us: Option<f64>,
+    first_byte_p99_us: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -104,7 +131,14 @@ impl<'a> Look<'a> {
             wrong,
             connections_in_all,
             connections,
+            upstreams_in_all: 0,
+            upstreams: Vec::new(),
         }
+    }
+
+    /// With upstreams, of so many.
+    pub fn with_upstreams(self, upstreams_in_all: usize, upstreams: Vec<Upstream<'a>>) -> Self {
+        Self { upstreams_in_all, upstreams, ..self }
     }
 }
 
@@ -140,6 +174,35 @@ impl<'a> Service<'a> {
             strays: rate(figures.strays),
         }
     }
+}
+
+/// Upstreams, with their rates since an earlier look.
+pub(super) fn behind<'a>(snapshot: &'a Snapshot, upstreams: &'a [Shown], earlier: &[Shown]) -> Vec<Upstream<'a>> {
+    let seconds = snapshot.span_nanoseconds.map(|span| span as f64 / 1e9).filter(|seconds| *seconds > 0.0);
+    let rate = |count: u64| seconds.map_or(0.0, |seconds| count as f64 / seconds);
+    let url = |number: usize| snapshot.services.get(number).map_or("", |service| &service.name.url);
+    let told = |(one, since): (&'a Shown, Shown)| {
+        let Row { name, address, state, weight, uses, fault, counts, times, .. } = &one.row;
+        let within = |part| times.within(part).map(|time| time.as_micros() as f64);
+        Upstream {
+            service: &one.service,
+            url: url(one.number),
+            name,
+            address: address.as_ref().map(ToString::to_string).or_else(|| fault.clone()).unwrap_or_default(),
+            state: state.word(),
+            weight: *weight,
+            open: *uses,
+            uses: rate(since.row.counts.uses),
+            bytes_to: rate(since.row.counts.bytes_to),
+            bytes_from: rate(since.row.counts.bytes_from),
+            failures: counts.failures(),
+            retries: counts.retries,
+            ejections: counts.ejections,
+            first_byte_p50_us: within(0.5),
+            first_byte_p99_us: within(0.99),
+        }
+    };
+    upstreams.iter().zip(since(upstreams, earlier)).take(UPSTREAMS_MAX).map(told).collect()
 }
 
 /// How many connections are open, and those that need to be looked at first: strays, then the oldest.

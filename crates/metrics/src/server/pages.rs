@@ -7,6 +7,7 @@ use crate::families::{Families, Meanings, Telling};
 use crate::graphs::{self, Span};
 use crate::health::{self, Health};
 use crate::text::Format;
+use crate::upstreams::Watched;
 use corelane::admin::watch::{Reader, Snapshot};
 use http_body_util::channel::Sender;
 use http_body_util::{Channel, Either, Full};
@@ -48,6 +49,7 @@ pub(super) struct Pages {
     names: Names,
     meanings: Meanings,
     more: Telling,
+    upstreams: Watched,
     clients: Arc<Clients>,
     /// In each format, by its number.
     metrics: Mutex<[Option<(Instant, Bytes)>; 2]>,
@@ -62,23 +64,25 @@ impl Pages {
     pub fn new(
         reader: Reader,
         names: Names,
-        (meanings, more): (Meanings, Telling),
+        (meanings, more, upstreams): (Meanings, Telling, Watched),
         clients: Arc<Clients>,
         graphs: Option<PathBuf>,
     ) -> Self {
         let (metrics, dashboard, spans, streams) = Default::default();
-        Self { reader, names, meanings, more, clients, metrics, dashboard, graphs, spans, streams }
+        Self { reader, names, meanings, more, upstreams, clients, metrics, dashboard, graphs, spans, streams }
     }
 
     /// Takes a look, and tells the streams.
     pub fn look(&self) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = self.snapshot();
+        let upstreams = self.upstreams.shown(&now);
         let event = {
             let mut dashboard = lock(&self.dashboard);
             let lanes = 0..self.reader.description().lanes.len();
             let rows: Vec<_> =
                 lanes.flat_map(|lane| self.reader.connections(lane).into_iter().map(move |row| (lane, row))).collect();
-            dashboard.add(self.snapshot(), &rows, since.as_millis() as u64);
+            dashboard.add(now, (&rows, upstreams), since.as_millis() as u64);
             dashboard.event()
         };
         lock(&self.streams).retain_mut(|(sender, client)| {
@@ -170,8 +174,10 @@ impl Pages {
         if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return text.clone();
         }
+        let snapshot = self.snapshot();
         let text = Bytes::from(format.text(Families {
-            snapshot: self.snapshot(),
+            upstreams: self.upstreams.shown(&snapshot),
+            snapshot,
             meanings: self.meanings.clone(),
             displaced: self.clients.displaced(),
             more: (self.more)(),
@@ -231,7 +237,7 @@ mod tests {
             let pages = Pages::new(
                 Reader::of(&page).unwrap(),
                 Names::default(),
-                (Meanings::default(), Box::new(Vec::new)),
+                (Meanings::default(), Box::new(Vec::new), Watched::default()),
                 clients.clone(),
                 None,
             );

@@ -3,7 +3,10 @@
 use corelane::service::Random;
 use corelane::testing::for_seeds;
 use corelane::{Address, Instant};
-use corelane_upstreams::{Balance, Check, Due, Failure, Row, Settings, State, TRIES_MAX, Targets, Tried, Upstream, Upstreams};
+use corelane_upstreams::{
+    Asked, Balance, Check, Due, Failure, Gathering, Page, Row, Settings, State, TRIES_MAX, Targets, Tried, Upstream, Upstreams,
+    since,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -294,13 +297,35 @@ fn rows_of_lanes_are_joined_by_upstream() {
     let second = other.begin(at(0), 0, &Tried::default()).unwrap();
     other.connected(second);
     other.failed(second, at(0), Failure::Reset, None);
-    let mut rows = one.rows(at(0));
-    Row::join(&mut rows, other.rows(at(0)));
-    assert_eq!(rows.len(), 2);
-    let row = &rows[0];
+    let mut gathering = Gathering::new();
+    let question = gathering.question().unwrap();
+    for table in [&mut one, &mut other] {
+        gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question).unwrap()).unwrap());
+    }
+    assert_eq!(gathering.question(), None, "all of them are on one page");
+    let before = gathering.shown();
+    assert_eq!(before.iter().map(|one| (one.service.as_str(), one.number)).collect::<Vec<_>>(), [("proxy", 3); 2]);
+    let row = &before[0].row;
     assert_eq!((row.uses, row.connections, row.counts.uses, row.counts.failed_reset), (2, 1, 2, 1));
     assert_eq!((row.counts.bytes_to, row.counts.bytes_from, row.times.count()), (3, 4, 1));
     assert_eq!(row.state, State::Up, "the last one is not ejected");
+
+    one.begin(at(0), 0, &Tried::default()).unwrap();
+    let mut gathering = Gathering::new();
+    let question = gathering.question().unwrap();
+    for table in [&mut one, &mut other] {
+        gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question).unwrap()).unwrap());
+    }
+    let later = since(&gathering.shown(), &before);
+    let row = &later[0].row;
+    assert_eq!((row.counts.uses, row.times.count(), row.uses, row.counts.bytes_to), (1, 0, 3, 0));
+}
+
+/// What a table answers to an operator.
+fn answer(table: &mut Upstreams, words: &str) -> Option<String> {
+    let mut asked = Asked::read(words, at(0))?;
+    asked.of(table);
+    Some(asked.answer())
 }
 
 #[test]
@@ -313,15 +338,37 @@ fn an_operator_is_answered_in_json() {
     let counts = r#""uses":1,"connects":0,"failed_connect":0,"failed_timeout":0,"failed_reset":0,"failed_answer":0,"retries":0,"ejections":0,"checks_failed":0,"bytes_to":0,"bytes_from":0"#;
     let none = counts.replace(r#""uses":1"#, r#""uses":0"#);
     let expected = format!(
-        r#"[{{"name":"10.0.0.1:1","address":"10.0.0.1:1","state":"up","weight":1,"uses_open":1,"connections_open":0,"fault":null,{counts},"microseconds":[[4,1]]}},{{"name":"b.test:2","address":null,"state":"unresolved","weight":1,"uses_open":0,"connections_open":0,"fault":"no ?such? name?",{none},"microseconds":[]}}]"#
+        r#"{{"pages":1,"rows":[{{"name":"10.0.0.1:1","address":"10.0.0.1:1","state":"up","weight":1,"uses_open":1,"connections_open":0,"fault":null,{counts},"microseconds":[[4,1]],"microseconds_sum":3}},{{"name":"b.test:2","address":null,"state":"unresolved","weight":1,"uses_open":0,"connections_open":0,"fault":"no \"such\" name\n",{none},"microseconds":[],"microseconds_sum":0}}]}}"#
     );
-    assert_eq!(table.operate("upstreams show", at(0)), Some(expected));
-    let mut named = |words: &str| table.operate(words, at(0));
+    assert_eq!(answer(&mut table, "upstreams show 0"), Some(expected));
+    assert_eq!(answer(&mut table, "upstreams show 18446744073709551615").as_deref(), Some(r#"{"pages":1,"rows":[]}"#));
+    let mut named = |words: &str| answer(&mut table, words);
     assert_eq!(named("upstreams drain 10.0.0.1:1").as_deref(), Some(r#"{"named":1}"#));
     assert_eq!(named("upstreams enable b.test:2").as_deref(), Some(r#"{"named":1}"#), "a name without an address, too");
     assert_eq!(named("upstreams drain 10.0.0.1:2").as_deref(), Some(r#"{"named":0}"#));
-    assert_eq!([named("upstreams"), named("upstreams forget x"), named("show")], [None, None, None]);
+    assert_eq!(
+        [named("upstreams"), named("upstreams forget x"), named("show 0"), named("upstreams show x")],
+        [const { None }; 4]
+    );
     assert_eq!(table.rows(at(0))[0].state, State::Drained);
+}
+
+#[test]
+fn many_upstreams_are_told_page_by_page_and_each_once() {
+    let many: Vec<String> = (1..=64).map(|port| format!("10.0.0.1:{port}")).collect();
+    let mut lanes = [0, 1].map(|lane| Upstreams::new(&many.join(",").parse().unwrap(), Settings::new(), lane));
+    let (mut gathering, mut questions) = (Gathering::new(), 0);
+    while let Some(question) = gathering.question() {
+        questions += 1;
+        for lane in &mut lanes {
+            let page: Page = serde_json::from_str(&answer(lane, &question).unwrap()).unwrap();
+            assert!(page.rows.len() <= 4, "a lane is not held up");
+            gathering.heard("http", 0, page);
+        }
+    }
+    let shown = gathering.shown();
+    let names: Vec<&str> = shown.iter().map(|one| one.row.name.as_str()).collect();
+    assert_eq!((questions, names), (16, many.iter().map(String::as_str).collect()));
 }
 
 #[test]
@@ -379,4 +426,33 @@ fn a_client_that_makes_an_upstream_fail_takes_it_from_nobody() {
     }
     assert_eq!((0..100).filter(|_| fail(&mut table, 1, 1)).count(), 0, "others use them too");
     assert_eq!((0..10).filter(|_| fail(&mut table, 2, 2)).count(), 1, "and then one of them has met the same");
+}
+
+#[test]
+fn other_targets_take_the_place_of_those_that_go_and_what_is_under_way_goes_on() {
+    let mut table = table("10.0.0.1:1,10.0.0.2:1,a.test:80", Settings { failures_max: 1, ..Settings::new() });
+    let uses: Vec<Upstream> = (0..2).map(|_| table.begin(at(0), 0, &Tried::default()).unwrap()).collect();
+    assert!(!table.retarget(&"tls://10.0.0.2:1".parse().unwrap(), at(1)), "no client of TLS is there");
+    assert!(table.retarget(&"10.0.0.2:1*3,b.test:80,10.0.0.3:1".parse().unwrap(), at(1)));
+    let states =
+        |table: &Upstreams| table.rows(at(1)).into_iter().map(|row| (row.name, row.state, row.weight)).collect::<Vec<_>>();
+    let row = |name: &str, state, weight| (name.to_owned(), state, weight);
+    let held = [row("10.0.0.1:1", State::Leaving, 1), row("10.0.0.2:1", State::Up, 3)];
+    let new = [row("b.test:80", State::Unresolved, 1), row("10.0.0.3:1", State::Up, 1)];
+    let (mut expected, mut got) = ([&held[..], &new[..]].concat(), states(&table));
+    expected.sort();
+    got.sort();
+    assert_eq!(got, expected);
+    assert_eq!(table.rows(at(1)).iter().map(|row| row.counts.uses).sum::<u64>(), 2, "counters go on");
+    let Some(Due::Resolve { host, .. }) = table.due(at(1)) else { panic!("the new name is asked for") };
+    assert_eq!(host, "b.test");
+    table.retarget(&"10.0.0.2:1".parse().unwrap(), at(2));
+    table.resolved(at(2), Ok(addresses(&["10.0.0.9:80"])));
+    uses.into_iter().for_each(|used| table.end(used));
+    assert_eq!(states(&table), [row("10.0.0.2:1", State::Up, 1)], "what nobody holds has gone");
+    for round in 0..300_u32 {
+        table.retarget(&format!("10.1.{}.{}:1", round / 250, round % 250).parse().unwrap(), at(3));
+        assert_eq!(table.rows(at(3)).len(), 1, "places are used again");
+    }
+    assert_eq!((table.drain("10.0.0.2:1"), table.drain("10.1.1.49:1")), (0, 1));
 }

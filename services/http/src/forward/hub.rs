@@ -3,6 +3,7 @@
 use super::fault::Fault;
 use super::up::{Stage, Up};
 use super::way::{Facts, Way};
+use crate::counters::HttpCounter;
 use crate::within::Within;
 use corelane::admin::reports::Level;
 use corelane::service::{Address, ConnectionId, Ending, Instant};
@@ -182,6 +183,7 @@ impl Hub {
         let asker = (!matches!(fault, Fault::Unreachable | Fault::Unheard | Fault::Untrusted)).then_some(way.asker);
         let Some(failure) = failure else { return };
         let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
+        cx.count(HttpCounter::Ejections, 1);
         let name = self.upstreams.name(upstream).unwrap_or_default();
         let words = format_args!(
             "upstream {name} is left out for {:?}: {} failures in a row, the last one {failure:?}",

@@ -1,53 +1,49 @@
-//! Services of running lanes are asked what an operator asks of them.
+//! What services of running lanes answer to an operator, as JSON.
 
-use corelane_lane::Tell;
-use corelane_svc::{Command, Operate, Steer};
-use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use crate::lanes::live_services::{Answered, LiveServices};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use std::time::Duration;
 
 /// How long all lanes together may take: who asks waits a little longer.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// One answer: by the service of this number, on this lane.
-type Said = (u16, usize, Option<String>);
+#[derive(Serialize)]
+struct Told<'a> {
+    service: &'a str,
+    number: usize,
+    lane: usize,
+    answer: Box<RawValue>,
+}
 
 /// Asks each service on each lane, and returns what they answer, as a list in JSON.
-pub(super) fn ask(tell: &Tell<Steer>, lanes: usize, services: &[String], words: &str) -> Result<String, String> {
-    let words: Arc<str> = words.into();
-    let (told, answers) = channel();
-    for (lane, number) in (0..lanes).flat_map(|lane| (0..services.len()).map(move |number| (lane, number as u16))) {
-        // A lane that has ended has nothing to say.
-        let _ = tell.tell(lane, steer(lane, number, words.clone(), told.clone()));
+pub(super) fn ask(services: &LiveServices, words: &str) -> Result<String, String> {
+    let silent = |lane| format!("lane {lane} does not answer: see `corelane stat` for what it does");
+    let answers = services.ask(words, PATIENCE).map_err(silent)?;
+    if answers.is_empty() {
+        return Err("no service of this process knows that".to_owned());
     }
-    drop(told);
-    let mut said: Vec<Said> = Vec::new();
-    loop {
-        match answers.recv_timeout(PATIENCE) {
-            Ok(answer) => said.push(answer),
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {
-                let silent = (0..lanes).find(|lane| !said.iter().any(|(_, of, _)| of == lane)).unwrap_or_default();
-                return Err(format!("lane {silent} does not answer: see `corelane stat` for what it does"));
-            }
-        }
-    }
-    said.sort_by_key(|(number, lane, _)| (*number, *lane));
-    let rows: Vec<String> = said.into_iter().filter_map(|said| row(services, said)).collect();
-    match rows.is_empty() {
-        true => Err("no service of this process knows that".to_owned()),
-        false => Ok(format!("[{}]", rows.join(","))),
-    }
+    let told = answers.iter().map(told).collect::<Result<Vec<_>, _>>()?;
+    serde_json::to_string(&told).map_err(|error| error.to_string())
 }
 
-fn steer(lane: usize, service: u16, words: Arc<str>, told: Sender<Said>) -> Steer {
-    // Nobody may wait for it any more.
-    let answer = Box::new(move |said| drop(told.send((service, lane, said))));
-    Steer { command: Command::Operate(Operate { service, words, answer }), reply: Box::new(drop) }
+fn told(Answered { service, number, lane, answer }: &Answered) -> Result<Told<'_>, String> {
+    let wrong = |error| format!("service {service} has answered what is no JSON ({error}), which is its fault");
+    Ok(Told { service, number: *number, lane: *lane, answer: RawValue::from_string(answer.clone()).map_err(wrong)? })
 }
 
-fn row(services: &[String], (number, lane, said): Said) -> Option<String> {
-    // As Rust quotes it, which is JSON for all that stands in names.
-    let name = &services[usize::from(number)];
-    said.map(|answer| format!("{{\"service\":{name:?},\"number\":{number},\"lane\":{lane},\"answer\":{answer}}}"))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_any_signs_are_written_as_json() {
+        let of = |service: &str, answer: &str| {
+            let answered = Answered { service: service.to_owned(), number: 1, lane: 2, answer: answer.to_owned() };
+            told(&answered).map(|told| serde_json::to_string(&told).unwrap())
+        };
+        let expected = "{\"service\":\"a\\u0001\\\"\",\"number\":1,\"lane\":2,\"answer\":[{\"x\":1}]}";
+        assert_eq!(of("a\u{1}\"", "[{\"x\":1}]").as_deref(), Ok(expected));
+        assert!(of("a", "yes, it is").unwrap_err().contains("no JSON"));
+    }
 }

@@ -3,11 +3,10 @@
 use crate::error::Error;
 use crate::lanes::frames::Placing;
 use crate::lanes::live_gateway::LiveGateway;
+use crate::lanes::live_services::LiveServices;
 use crate::lanes::receiving::UserFraction;
 use crate::lanes::take_over::Giver;
-use corelane_lane::Tell;
 use corelane_steer::Steered;
-use corelane_svc::Steer;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ pub(crate) fn open(
     _: Arc<Steered>,
     _: (Option<Arc<Placing>>, Option<LiveGateway>),
     _: Option<UserFraction>,
-    _: (Tell<Steer>, Arc<[String]>),
+    _: LiveServices,
 ) -> Result<Option<ControlSocket>, Error> {
     Ok(None)
 }

@@ -1,0 +1,161 @@
+//! The file of docs/sites.md, served whole; and what a SIGHUP changes of it without a cut.
+
+use crate::common::*;
+use nix::sys::signal::Signal;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+
+/// The file as the page has it.
+fn file_of_the_page() -> &'static str {
+    let page = include_str!("../../../docs/sites.md");
+    let (_, rest) = page.split_once("```toml\n").unwrap();
+    rest.split_once("```").unwrap().0
+}
+
+/// A certificate for this name, and its key.
+fn certify(folder: &Path, name: &str) {
+    let [certificate, key] = ["pem", "key"].map(|end| folder.join(format!("{name}.{end}")).to_str().unwrap().to_owned());
+    let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
+    let [subject, names] = [format!("/CN={name}.example"), format!("subjectAltName=DNS:{name}.example")];
+    let named = ["-subj", &subject, "-addext", &names, "-addext", "basicConstraints=CA:FALSE"];
+    let made =
+        output(Command::new("openssl").args(["req", "-x509", "-out", &certificate, "-keyout", &key]).args(kind).args(named));
+    assert!(made.status.success(), "{made:?}");
+}
+
+/// The head of the answer that curl gets at this address for this host, whose certificate it checks.
+fn asked(folder: &Path, name: &str, address: SocketAddr, path: &str) -> String {
+    let place = format!("{name}.example:{}:{}", address.port(), address.ip());
+    let trusted = folder.join(format!("{name}.pem"));
+    let url = format!("https://{name}.example:{}{path}", address.port());
+    let mut curl = Command::new("curl");
+    curl.args(["-sS", "-o", "/dev/null", "-D", "-", "--resolve", &place, "--cacert"]).arg(&trusted).arg(&url);
+    let done = output(&mut curl);
+    assert!(done.status.success(), "{url}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+fn has(head: &str, line: &str) -> bool {
+    head.lines().any(|found| found == line)
+}
+
+#[test]
+fn the_file_of_the_page_serves_two_sites() {
+    let test = "sites::the_file_of_the_page_serves_two_sites";
+    if !have(test, &["curl", "openssl"]) {
+        return;
+    }
+    let text = file_of_the_page();
+    assert!(text.lines().count() <= 20, "{text}");
+    let folder = Scratch::new();
+    ["shop", "docs"].iter().for_each(|name| certify(folder.path(), name));
+    fs::create_dir_all(folder.path().join("files/errors")).unwrap();
+    fs::write(folder.path().join("files/site.css"), "p {}").unwrap();
+    let mut behind = Server::start(&["--lanes", "1", "http=http://127.0.0.1:0?reply=8"]);
+    let upstream = behind.address("http").to_string();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let scratch = folder.path().to_str().unwrap();
+    let text = [
+        ("0.0.0.0:80", "127.0.0.1:0"),
+        ("192.0.2.1:443", "127.0.0.1:0"),
+        ("192.0.2.2:443", "127.0.0.1:0"),
+        ("/etc/corelane", scratch),
+        ("/srv/docs", &format!("{scratch}/files")),
+        ("127.0.0.1:3000", &upstream),
+        ("127.0.0.1:3001", &nobody),
+    ]
+    .iter()
+    .fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    let file = folder.path().join("corelane.toml");
+    fs::write(&file, text).unwrap();
+    let mut server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
+    let [plain, shop, docs] = [0, 1, 2].map(|at: usize| -> SocketAddr {
+        let url = &server.urls[at];
+        url.split_once("://").unwrap().1.parse().unwrap()
+    });
+
+    let head = asked(folder.path(), "shop", shop, "/api/x");
+    assert!(head.starts_with("HTTP/1.1 200 ") && has(&head, "Access-Control-Allow-Origin: https://app.example"), "{head}");
+    assert!(has(&head, "Strict-Transport-Security: max-age=63072000; includeSubDomains"), "{head}");
+    assert!(has(&head, "Content-Security-Policy: default-src 'self'; img-src 'self' data:"), "{head}");
+    let head = asked(folder.path(), "shop", shop, "/assets/a.js");
+    assert!(has(&head, "Cache-Control: max-age=31536000, immutable") && !head.contains("Access-Control"), "{head}");
+    let head = asked(folder.path(), "shop", shop, "/old/a%20b?c=1");
+    assert!(head.starts_with("HTTP/1.1 308 ") && has(&head, "Location: https://docs.example/archive/a%20b?c=1"), "{head}");
+    assert!(head.contains("Strict-Transport-Security"), "{head}");
+
+    let head = asked(folder.path(), "docs", docs, "/site.css");
+    assert!(head.starts_with("HTTP/1.1 200 ") && has(&head, "Cache-Control: max-age=3600"), "{head}");
+    let head = asked(folder.path(), "docs", docs, "/none.css");
+    assert!(head.starts_with("HTTP/1.1 404 ") && !head.contains("Cache-Control"), "{head}");
+    assert!(has(&head, "Strict-Transport-Security: max-age=63072000"), "{head}");
+
+    let mut stream = connect(plain);
+    let head = exchange(&mut stream, "/a?b", "shop.example");
+    assert!(head.starts_with("HTTP/1.1 308 ") && has(&head, "Location: https://shop.example/a?b"), "{head}");
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+    behind.signal(Signal::SIGTERM);
+    assert!(behind.ended().success());
+}
+
+/// One request and its whole answer, on a connection that stays.
+fn exchange(stream: &mut TcpStream, path: &str, host: &str) -> String {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let length = |head: &str| head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse::<usize>().ok());
+    loop {
+        let mut bytes = [0; 4096];
+        let read = stream.read(&mut bytes).unwrap();
+        assert!(read > 0, "the connection was cut: {}", String::from_utf8_lossy(&answer));
+        answer.extend_from_slice(&bytes[..read]);
+        let text = String::from_utf8_lossy(&answer);
+        let Some((head, content)) = text.split_once("\r\n\r\n") else { continue };
+        if length(head).is_some_and(|length| content.len() >= length) {
+            return text.into_owned();
+        }
+    }
+}
+
+#[test]
+fn a_hangup_changes_rules_and_upstreams_and_cuts_nobody() {
+    let mut behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
+    let [first, second] = behind.each_ref().map(|server| server.address("http").to_string());
+    let folder = Scratch::new();
+    let file = folder.path().join("corelane.toml");
+    let write = |to: &str, rules: &str, head: &str| {
+        let text = format!("services = [\"http=http://127.0.0.1:0?to={to}{rules}&head-bytes={head}\"]\nsandbox = \"off\"\n");
+        let next = folder.path().join("next");
+        fs::write(&next, text).unwrap();
+        fs::rename(&next, &file).unwrap();
+    };
+    write(&first, "&field=/*=X-A: 1", "4KiB");
+    let mut server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
+    let mut stream = connect(server.address("http"));
+    let answer = exchange(&mut stream, "/", "a.example");
+    assert!(has(&answer, "X-A: 1") && has(&answer, "Content-Length: 8"), "{answer}");
+
+    write(&second, "&field=/*=X-B: 2&redirect=/old=/new", "4KiB");
+    server.signal(Signal::SIGHUP);
+    until("it is said", || server.words().contains("SIGHUP: the options of \"http=http://127.0.0.1:0?to="));
+    let answer = exchange(&mut stream, "/", "a.example");
+    assert!(has(&answer, "X-B: 2") && !answer.contains("X-A") && has(&answer, "Content-Length: 9"), "{answer}");
+    assert!(exchange(&mut stream, "/old/x", "a.example").contains("Location: /new/x"));
+
+    write(&second, "&field=/*=Content-Length: 3", "4KiB");
+    server.signal(Signal::SIGHUP);
+    until("it is refused", || server.words().contains("this field is written by the server itself"));
+    write(&second, "&field=/*=X-B: 2&redirect=/old=/new", "8KiB");
+    server.signal(Signal::SIGHUP);
+    until("what waits is named", || server.words().contains("head-bytes=8KiB\" counts from the next start on"));
+    assert!(has(&exchange(&mut stream, "/", "a.example"), "X-B: 2"));
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+    for server in &mut behind {
+        server.signal(Signal::SIGTERM);
+        assert!(server.ended().success());
+    }
+}
