@@ -54,7 +54,10 @@ fn those_who_read_nothing_pay_themselves_for_what_their_upstream_has_said() {
     }
     rig.pass(S / 4, &mut speakers);
     let shares: BTreeMap<_, _> = rig.arenas[0].holders().iter().map(|holder| (holder.peer, holder.peer_bytes)).collect();
-    assert!(shares.len() == 2 && shares.values().all(|held| *held > 1 << 19), "each address pays for its own, but for what is in pipes: {shares:?}");
+    assert!(
+        shares.len() == 2 && shares.values().all(|held| *held > 1 << 19),
+        "each address pays for its own, but for what is in pipes: {shares:?}"
+    );
     let reader = rig.connect(1);
     let (began, mut got) = (world.now(), 0);
     while got < BYTES && world.now() - began < S {
