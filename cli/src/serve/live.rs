@@ -33,27 +33,30 @@ pub enum Became {
     Waits,
 }
 
-/// The changes from these settings to those, where nothing but such options differs. `names` are those of the services that run.
-pub fn changes(before: &[Setting], now: &[Setting], names: &[String]) -> Vec<Change> {
-    let [before, now] = [before, now].map(|settings| settings.iter().filter(|one| one.is(SERVICES)).collect::<Vec<_>>());
+/// The changes from `before` to `now` of services that are as they `began` but for such options. `names` are those of the services that run.
+pub fn changes(began: &[Setting], before: &[Setting], now: &[Setting], names: &[String]) -> Vec<Change> {
+    let [began, before, now] = [began, before, now].map(served);
     let mut changes = Vec::new();
     let mut number = 0;
-    for (before, now) in before.iter().zip(&now) {
-        let (Some(before), Some(now_parts)) = (parts(before.value()), parts(now.value())) else { return Vec::new() };
-        if before.place != now_parts.place {
-            return Vec::new();
-        }
+    for (((began, _), (before, _)), (now, value)) in began.iter().zip(&before).zip(&now) {
         // A file that says all that there is to say is none of them.
-        if names.get(number).is_none_or(|name| name != before.name) {
+        if names.get(number).is_none_or(|name| name != began.name) {
             continue;
         }
-        if before.live != now_parts.live {
-            changes.push(Change { number, value: now.value().to_owned(), options: now_parts.live });
+        if began.place == now.place && before.live != now.live {
+            changes.push(Change { number, value: (*value).to_owned(), options: now.live.clone() });
         }
         number += 1;
     }
     // Where there are others, nobody knows which is which.
-    if before.len() == now.len() && number == names.len() { changes } else { Vec::new() }
+    let are_same = began.len() == before.len() && before.len() == now.len() && number == names.len();
+    if are_same { changes } else { Vec::new() }
+}
+
+/// Each service, and how it is set.
+fn served(settings: &[Setting]) -> Vec<(Parts, &str)> {
+    let services = settings.iter().filter(|one| one.is(SERVICES)).map(Setting::value);
+    services.filter_map(|value| Some((parts(value)?, value))).collect()
 }
 
 /// What is set of a service.
@@ -92,7 +95,7 @@ mod tests {
     fn found(before: &[&str], now: &[&str], names: &[&str]) -> Vec<(usize, String)> {
         let [before, now] = [before, now].map(|values| values.iter().map(|value| Setting::service(value)).collect::<Vec<_>>());
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        changes(&before, &now, &names).into_iter().map(|change| (change.number, change.options)).collect()
+        changes(&before, &before, &now, &names).into_iter().map(|change| (change.number, change.options)).collect()
     }
 
     #[test]
@@ -111,5 +114,18 @@ mod tests {
         assert_eq!(found(&[a], &["http=http://h:1?root=/tmp&field=/*=A: 1"], &["http"]), none, "another root");
         assert_eq!(found(&[a], &[b, "echo=tcp://h:2"], &["http"]), none, "one more");
         assert_eq!(found(&[a], &[b], &["http", "echo"]), none, "others were started");
+    }
+
+    #[test]
+    fn a_service_that_is_not_as_it_began_is_not_told() {
+        let of = |values: [&str; 2]| values.map(Setting::service);
+        let (began, turned) =
+            (of(["http=http://h:1?root=/", "http=http://h:2?root=/"]), of(["http=http://h:2?root=/", "http=http://h:1?root=/"]));
+        let now = of(["http=http://h:2?root=/&field=/=A: 1", "http=http://h:1?root=/"]);
+        let names = ["http".to_owned(), "http".to_owned()];
+        assert_eq!(changes(&began, &turned, &now, &names), [], "the one that runs first is another");
+        let now = of(["http=http://h:1?root=/tmp", "http=http://h:2?root=/&field=/=A: 1"]);
+        let told: Vec<usize> = changes(&began, &began, &now, &names).iter().map(|change| change.number).collect();
+        assert_eq!(told, [1], "others are told all the same");
     }
 }

@@ -28,6 +28,8 @@ const LOG_LEVEL: &str = "log-level";
 
 /// What was in force before, and who changes it.
 pub struct Reload {
+    /// At the start.
+    began: Vec<Setting>,
     /// Changed by the one thread that hears signals.
     before: Mutex<Vec<Setting>>,
     limits: LiveLimits,
@@ -44,7 +46,8 @@ impl Reload {
     /// For a program that began with these settings.
     pub fn new(began: Vec<Setting>, running: &Running, log: Log, confined: Option<BTreeSet<u16>>) -> Self {
         Self {
-            before: Mutex::new(began),
+            before: Mutex::new(began.clone()),
+            began,
             limits: running.limits(),
             gateway: running.gateway(),
             log,
@@ -110,7 +113,7 @@ impl Reload {
 impl Reload {
     /// Tells services of options that they can follow. Returns those that do, as they are set now.
     fn change_services(&self, before: &[Setting], now: &[Setting], lanes: &Lanes) -> Vec<String> {
-        let changes = live::changes(before, now, self.services.names());
+        let changes = live::changes(&self.began, before, now, self.services.names());
         let strange = self.confined.as_ref().and_then(|allowed| ports(lanes).into_iter().find(|port| !allowed.contains(port)));
         if let Some(port) = strange.filter(|_| !changes.is_empty()) {
             say(&format!(

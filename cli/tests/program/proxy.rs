@@ -240,6 +240,7 @@ fn a_client_that_nobody_takes_is_told_of() {
     assert_eq!(server.count("clients_turned_away"), 1);
     let rows = upstreams(&server);
     assert_eq!(rows.iter().map(|row| row["state"].as_str().unwrap()).collect::<Vec<_>>(), ["up", "unresolved"]);
+    assert_eq!(server.count("upstreams"), 2, "a name without an address is one");
     server.signal(Signal::SIGTERM);
     assert!(server.ended().success());
 }

@@ -574,9 +574,12 @@ impl Upstreams {
         self.listed.iter().any(|listed| !listed.is_known && listed.fault.is_none())
     }
 
-    /// How many upstreams are in rotation, and how many there are.
+    /// How many upstreams are in rotation, and how many there are: a name without an address is one.
     pub fn in_rotation(&self, now: Instant) -> (usize, usize) {
-        (self.all().filter(|one| one.is_in_rotation(now)).count(), self.all().count())
+        let mut has_none: Vec<bool> = self.listed.iter().map(|listed| !listed.is_gone).collect();
+        self.all().for_each(|one| has_none[usize::from(one.target)] = false);
+        let without = has_none.into_iter().filter(|has_none| *has_none).count();
+        (self.all().filter(|one| one.is_in_rotation(now)).count(), self.all().count() + without)
     }
 
     /// Each upstream as it is now, and each name that has no address.

@@ -25,7 +25,7 @@ corelane::counters! {
         ForwardsTimedOut "forwards_timed_out" Counter "requests" "Requests whose server behind was silent for too long: answered with 504 (Gateway Timeout), or broken off.";
         ForwardsRefused "forwards_refused" Counter "requests" "Requests that were not sent on, because no server behind could be reached, or the lane is at a bound: answered with 503 (Service Unavailable).";
         Ejections "ejections" Counter "ejections" "Servers behind that were left out for a while, because they had failed several times in a row.";
-        Upstreams "upstreams" Gauge "upstreams" "Servers behind that there are, each address of a name being one.";
+        Upstreams "upstreams" Gauge "upstreams" "Servers behind that there are: each address of a name is one, and so is a name without an address.";
         LogLines "log_lines" Counter "lines" "Lines of the access log.";
         LogLinesDropped "log_lines_dropped" Counter "lines" "Lines of the access log that are not in its file: they found no room on the lane, or could not be written. Of these the lane hears with its next line.";
         LogLinesCut "log_lines_cut" Counter "lines" "Lines of the access log without what was asked for: there was no memory to keep that until the answer.";

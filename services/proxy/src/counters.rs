@@ -7,6 +7,6 @@ corelane::counters! {
         Retries "retries" Counter "attempts" "Attempts at a further upstream, after one had not taken a connection.";
         Ejections "ejections" Counter "ejections" "Upstreams that were left out for a while, because they had failed several times in a row.";
         UpstreamsInRotation "upstreams_in_rotation" Gauge "upstreams" "Upstreams that clients are sent to now.";
-        Upstreams "upstreams" Gauge "upstreams" "Upstreams that there are, each address of a name being one.";
+        Upstreams "upstreams" Gauge "upstreams" "Upstreams that there are: each address of a name is one, and so is a name without an address.";
     }
 }
