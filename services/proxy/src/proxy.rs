@@ -9,10 +9,10 @@ use corelane::service::{ConnectionId, Ending, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
 use corelane_upstreams::{
-    Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_agree, failure_to_connect, found, tend,
+    Checked, Checks, Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_agree, failure_to_connect, found, tend,
 };
 use corelane_wire::hello::{self, Step};
-use corelane_wire::proxy::{HEADER_BYTES_MAX, Version};
+use corelane_wire::proxy::{HEADER_BYTES_MAX, Version, write};
 use std::fmt;
 
 type Cx<'a> = corelane::Cx<'a, Notes<Told>>;
@@ -37,14 +37,14 @@ pub struct Proxy {
     early: Vec<(ConnectionId, u16)>,
     early_max: usize,
     /// Checks that are under way.
-    checks: Vec<ConnectionId>,
+    checks: Checks,
     is_draining: bool,
 }
 
 impl Proxy {
     /// To these upstreams, on this lane.
     pub fn new(behind: &Behind, lane: usize) -> Self {
-        let upstreams = Upstreams::new(&behind.targets, behind.settings, lane);
+        let upstreams = Upstreams::new(&behind.targets, behind.settings.clone(), lane);
         let tending = Tending::new(TENDING, TENDING);
         Self {
             upstreams,
@@ -54,7 +54,7 @@ impl Proxy {
             tending,
             early: Vec::new(),
             early_max: EARLY_MAX,
-            checks: Vec::new(),
+            checks: Checks::default(),
             is_draining: false,
         }
     }
@@ -82,8 +82,7 @@ impl Proxy {
     /// Does what the upstreams want done.
     fn tend(&mut self, cx: &mut Cx<'_>) {
         if !self.is_draining {
-            let begun = tend(cx, &mut self.upstreams, self.tending, End::Check);
-            self.checks.extend(begun);
+            tend(cx, &mut self.upstreams, &mut self.checks, self.tending, End::Check);
         }
         self.note_rotation(cx);
     }
@@ -221,15 +220,31 @@ impl Proxy {
 
     /// A check of an upstream has ended.
     fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
-        let own = cx.id();
-        self.checks.retain(|check| *check != own);
+        self.checks.end(cx.id());
         let name = self.upstreams.name(upstream).unwrap_or_default().to_owned();
         match self.upstreams.checked(upstream, cx.now(), is_well) {
             Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
-            Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: it takes no connection")),
+            Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: its checks fail")),
             None => {}
         }
         self.tend(cx);
+    }
+
+    /// A check that is not of a client begins with a header that says so, where upstreams expect one.
+    fn introduce(&self, output: &mut Output) -> bool {
+        let mut memory = [0; HEADER_BYTES_MAX];
+        self.header.is_none_or(|version| {
+            let bytes = write(version, None, &mut memory);
+            output.write(&memory[..bytes]).is_ok()
+        })
+    }
+
+    fn go_on_checking(&mut self, cx: &mut Cx<'_>, session: &mut End, found: Checked) -> Next {
+        let (End::Check(probe), Some(is_well)) = (&*session, found.is_well()) else { return Next::Continue };
+        let upstream = probe.upstream();
+        *session = End::Checked;
+        self.checked(cx, upstream, is_well);
+        Next::Abort
     }
 
     /// The connection to an upstream was not opened: another one is tried.
@@ -370,11 +385,9 @@ impl StreamService for Proxy {
     fn connected(&mut self, cx: &mut Cx<'_>, session: &mut End, output: &mut Output) -> Next {
         match session {
             End::Server(server) => self.join(cx, server, output),
-            End::Check(upstream) => {
-                let upstream = *upstream;
-                *session = End::Checked;
-                self.checked(cx, upstream, Some(true));
-                Next::Abort
+            End::Check(probe) => {
+                let found = if probe.asks() && !self.introduce(output) { Checked::Unknown } else { probe.opened(output) };
+                self.go_on_checking(cx, session, found)
             }
             End::Client(_) | End::Checked => Next::Abort,
         }
@@ -408,7 +421,11 @@ impl StreamService for Proxy {
                 self.upstreams.note_bytes(server.upstream, 0, bytes);
                 Next::Continue
             }
-            End::Check(_) | End::Checked => Next::Abort,
+            End::Check(probe) => {
+                let found = probe.received(input);
+                self.go_on_checking(cx, session, found)
+            }
+            End::Checked => Next::Abort,
         }
     }
 
@@ -421,11 +438,13 @@ impl StreamService for Proxy {
             }
             End::Client(_) | End::Checked => {}
             End::Server(server) => self.server_closed(cx, &server, ending),
-            End::Check(upstream) => {
+            End::Check(probe) => {
+                let upstream = probe.upstream();
                 let has_failed = match ending {
                     Ending::Error => failure_to_connect(cx.fault()).is_some(),
                     // Those that are broken off as a drain begins say nothing.
-                    _ => !self.is_draining && self.upstreams.reach(upstream).is_some_and(|reach| reach.is_secured()),
+                    _ if self.is_draining => false,
+                    _ => probe.is_late(cx.now()) || self.upstreams.reach(upstream).is_some_and(|reach| reach.is_secured()),
                 };
                 self.checked(cx, upstream, has_failed.then_some(false));
             }
@@ -446,6 +465,6 @@ impl StreamService for Proxy {
     fn drain_began(&mut self, cx: &mut Cx<'_>) {
         self.is_draining = true;
         cx.stop_alarm(TENDING);
-        self.checks.iter().for_each(|check| cx.abort(*check));
+        self.checks.end_all(cx);
     }
 }

@@ -84,7 +84,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/hyper", &["crates/corelane"]),
     ("crates/metrics", &["crates/corelane", "crates/graphs"]),
     ("crates/proxied", &["crates/corelane", "crates/wire"]),
-    ("crates/upstreams", &["crates/corelane"]),
+    ("crates/upstreams", &["crates/corelane", "crates/wire"]),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),

@@ -1,6 +1,7 @@
 //! The proxy on simulated lanes: each run is made from one seed.
 
 mod cast;
+mod checks;
 mod everyday;
 mod failures;
 mod shares;
