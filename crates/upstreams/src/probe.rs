@@ -4,7 +4,6 @@ use crate::table::{Upstream, Upstreams};
 use corelane::service::{ConnectionId, Input, Talk};
 use corelane::{Cx, Instant, Output};
 use corelane_wire::http1::{Answer, Limits, Responses, Scratch, Status};
-use std::sync::Arc;
 
 /// The most bytes of the head of an answer to a check.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -43,12 +42,19 @@ impl Checked {
 }
 
 impl Probe {
-    pub(crate) fn new(upstream: Upstream, until: Instant, (path, host): (Option<&Arc<str>>, &str)) -> Self {
-        let request = path.map(|path| {
+    /// One that begins now; none where upstreams are not checked.
+    pub(crate) fn of(upstreams: &Upstreams, upstream: Upstream, now: Instant) -> Option<Self> {
+        let (check, name) = (upstreams.check()?, upstreams.name(upstream)?);
+        let host = if name.contains("unix:") { "localhost" } else { name.trim_start_matches("tls://") };
+        let request = check.path.as_ref().map(|path| {
             format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: corelane-check\r\nConnection: close\r\n\r\n")
         });
         let reader = Responses::new(Limits { head_bytes: HEAD_BYTES_MAX, ..Limits::default() });
-        Self { upstream, until, request, reader }
+        Some(Self { upstream, until: now + check.within, request, reader })
+    }
+
+    pub(crate) fn until(&self) -> Instant {
+        self.until
     }
 
     /// Which upstream it is of.

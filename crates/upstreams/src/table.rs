@@ -3,9 +3,8 @@
 use crate::choice::{Candidate, choose};
 use crate::health::{Ejected, Health};
 use crate::one::{Failure, One, mark};
-use crate::probe::Probe;
 use crate::reach::{Reach, named};
-use crate::settings::Settings;
+use crate::settings::{Check, Settings};
 use crate::shown::{Row, State};
 use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
 use corelane::service::{Learned, Random};
@@ -285,13 +284,9 @@ impl Upstreams {
         Some(Reach { address: one.address.clone(), name: self.listed[usize::from(one.target)].asked.clone() })
     }
 
-    /// What a check of it asks, if it begins now.
-    pub(crate) fn probe(&self, upstream: Upstream, now: Instant) -> Option<(Probe, Instant)> {
-        let check = self.settings.check.as_ref()?;
-        let name = self.name(upstream)?;
-        let host = if name.contains("unix:") { "localhost" } else { name.trim_start_matches("tls://") };
-        let until = now + check.within;
-        Some((Probe::new(upstream, until, (check.path.as_ref(), host)), until))
+    /// How upstreams are checked, if they are.
+    pub(crate) fn check(&self) -> Option<&Check> {
+        self.settings.check.as_ref()
     }
 
     /// Its name as the operator wrote it; none for a void one.

@@ -76,7 +76,8 @@ pub fn tend<T: Talk, S: 'static>(
                 // reason: one that is checked is there.
                 let reach = upstreams.reach(upstream).expect("an upstream that is checked is there");
                 // reason: as above, and it is checked because the settings say so.
-                let (probe, until) = upstreams.probe(upstream, cx.now()).expect("what is checked has a check");
+                let probe = Probe::of(upstreams, upstream, cx.now()).expect("what is checked has a check");
+                let until = probe.until();
                 match reach.dial(cx, session(probe)) {
                     Ok(check) => checks.begin(check, until),
                     Err(_) => {

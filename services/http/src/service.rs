@@ -7,7 +7,6 @@ use crate::desk::Desk;
 use crate::log::{AccessLog, Ended, Sent};
 use crate::session::{Active, Look, Session, Spare};
 use crate::settings::Settings;
-use crate::within::Within;
 use corelane::service::{
     Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, Owes, OwnCounter, Peer,
     Ticket,
@@ -45,7 +44,7 @@ impl<A: Application> Http<A> {
 
     /// Serves `application` with the default settings.
     pub fn new(mut application: A) -> Self {
-        application.stand_within(Within::of::<A>());
+        application.stand_within(Session::<A>::within());
         Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Spare::new(), exchanges: 0 }
     }
 

@@ -1,11 +1,9 @@
 //! How an application opens connections of its service.
 
-use crate::application::Application;
 use crate::outgoing::Outgoing;
-use crate::session::Session;
 use corelane::service::{ConnectionId, ServiceError};
 use corelane::{Cx, Talk};
-use corelane_upstreams::{Checks, Probe, Reach, Tending, Upstreams, tend};
+use corelane_upstreams::{Checks, Probe, Reach, Tending, Upstreams};
 use std::fmt;
 
 /// How an application opens connections, and has its upstreams tended, whatever it stands within ([`Hosts`](crate::Hosts)): the sessions of a service are of one type, and it does not know which.
@@ -24,18 +22,6 @@ type Tend<T> = fn(&mut Cx<'_, T>, &mut Upstreams, &mut Checks, Tending, MakeChec
 
 /// Makes the connection that checks an upstream.
 pub(crate) type MakeCheck<'a, T> = &'a mut dyn FnMut(Probe) -> Box<dyn Outgoing<T>>;
-
-impl<T: Talk> Within<T> {
-    /// In a service whose application is of type `A`.
-    pub(crate) fn of<A: Application<Talk = T>>() -> Self {
-        Self {
-            dial: |cx, to, outgoing| to.dial(cx, Session::<A>::opened(outgoing)),
-            tend: |cx, upstreams, checks, tending, make| {
-                tend(cx, upstreams, checks, tending, |probe| Session::<A>::opened(make(probe)))
-            },
-        }
-    }
-}
 
 impl<T: Talk> Clone for Within<T> {
     fn clone(&self) -> Self {
