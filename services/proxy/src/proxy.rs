@@ -3,6 +3,7 @@
 use crate::counters::ProxyCounter;
 use crate::ends::{Client, End, Server, Stage, Told};
 use crate::header::header;
+use crate::log::{LaneLog, ProxyLog};
 use crate::routes::Routes;
 use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Notes, Outcome};
@@ -33,6 +34,7 @@ pub struct Proxy {
     /// By which clients that speak TLS are told apart, if they are.
     routes: Option<Routes>,
     tending: Tending,
+    log: Option<LaneLog>,
     /// Clients that have come before any name was resolved.
     early: Vec<(ConnectionId, u16)>,
     early_max: usize,
@@ -52,6 +54,7 @@ impl Proxy {
             header: None,
             routes: None,
             tending,
+            log: None,
             early: Vec::new(),
             early_max: EARLY_MAX,
             checks: Checks::default(),
@@ -67,6 +70,11 @@ impl Proxy {
     /// Gives each client upstreams of the group of the name that it asks for in TLS, which is not opened for that.
     pub fn routes(self, routes: Routes) -> Self {
         Self { routes: Some(routes), ..self }
+    }
+
+    /// Logs each client at its end. To be called on the lane that serves, as all that makes a service.
+    pub fn log(self, log: &ProxyLog) -> Self {
+        Self { log: Some(log.lane()), ..self }
     }
 
     /// How many clients may wait until the first names are resolved; one more is turned away. 1,024 by default.
@@ -316,6 +324,9 @@ impl Proxy {
         if self.upstreams.reach(server.upstream).is_some_and(|reach| reach.is_secured()) {
             cx.pair(server.client, own);
         }
+        if let (Some(log), Some(address)) = (&mut self.log, self.upstreams.address(server.upstream)) {
+            log.join(server.client, address);
+        }
         cx.notify(server.client, Told { server: (own, server.upstream), is_joined: true });
         cx.resume(server.client);
         Next::Continue
@@ -365,6 +376,9 @@ impl StreamService for Proxy {
 
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> End {
         let client = cx.id();
+        if let Some(log) = &mut self.log {
+            log.begin(client, &peer.address, cx.now());
+        }
         let group = match (&self.routes, &peer.learned) {
             (None, _) => Some(0),
             // TLS that ends here has told it already.
@@ -405,6 +419,8 @@ impl StreamService for Proxy {
             End::Client(Client { server: Some((server, upstream)), is_joined: true, .. }) => {
                 let Some(bytes) = Self::pass(cx, *server, input) else { return Next::Abort };
                 self.upstreams.note_bytes(*upstream, bytes, 0);
+                let own = cx.id();
+                self.log.iter_mut().for_each(|log| log.note(own, bytes, 0));
                 Next::Continue
             }
             End::Client(client @ Client { group: None, .. }) => self.hear(cx, client, input),
@@ -419,6 +435,7 @@ impl StreamService for Proxy {
                 }
                 let Some(bytes) = Self::pass(cx, server.client, input) else { return Next::Abort };
                 self.upstreams.note_bytes(server.upstream, 0, bytes);
+                self.log.iter_mut().for_each(|log| log.note(server.client, 0, bytes));
                 Next::Continue
             }
             End::Check(probe) => {
@@ -430,6 +447,10 @@ impl StreamService for Proxy {
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, session: End, ending: Ending) {
+        if let (End::Client(_), Some(log)) = (&session, &mut self.log) {
+            let own = cx.id();
+            log.end(cx, own, ending);
+        }
         match session {
             End::Client(Client { server: Some((server, _)), is_joined, .. }) if !is_joined || is_cut(ending) => cx.abort(server),
             End::Client(Client { server: None, .. }) => {
