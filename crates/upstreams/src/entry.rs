@@ -6,6 +6,7 @@ use crate::tend::{address_key, flow_key};
 use corelane::service::entry::Asked;
 use corelane::service::entry::choice::{Choice, Chosen, Number, OneOf, Text, Time, Use};
 use corelane::{Address, Error};
+use std::sync::Arc;
 use std::time::Duration;
 
 const TO: Text = Text::new(
@@ -55,6 +56,19 @@ const CHECK: Time = Time::new("check", "connect to each upstream so often, and t
     Duration::ZERO,
 );
 
+const CHECK_PATH: Text = Text::new(
+    "check-path",
+    "PATH",
+    is_path,
+    "with check=TIME, ask each upstream for this path by HTTP, and take only those that answer 2xx or 3xx",
+);
+
+const CHECK_WITHIN: Time = Time::new("check-within", "how long a check may take").between(
+    Duration::from_millis(10),
+    Duration::from_secs(60),
+    Duration::from_secs(4),
+);
+
 const RESOLVE: Time = Time::new("resolve", "how often names of upstreams are resolved").between(
     Duration::from_secs(1),
     Duration::from_secs(86_400),
@@ -72,6 +86,8 @@ pub const OPTIONS: &[Choice] = &[
     Choice::Time(EJECTION),
     Choice::Time(SLOW_START),
     Choice::Time(CHECK),
+    Choice::Text(CHECK_PATH),
+    Choice::Time(CHECK_WITHIN),
     Choice::Time(RESOLVE),
 ];
 
@@ -105,6 +121,10 @@ pub fn behind(asked: &Asked) -> Result<Option<Behind>, Error> {
         return without.map_or(Ok(None), |option| Err(asked.refuse(option.name(), "it means nothing without to=HOST:PORT")));
     };
     let targets = text.parse().map_err(|error: crate::TargetError| asked.refuse(TO.name, error.to_string()))?;
+    let of_checks = [CHECK_PATH.name, CHECK_WITHIN.name].into_iter().find(|option| chosen.has(option));
+    if let Some(option) = of_checks.filter(|_| chosen.time(&CHECK).is_zero()) {
+        return Err(asked.refuse(option, "it means nothing without check=TIME"));
+    }
     Ok(Some(chosen_for(chosen, targets)))
 }
 
@@ -135,9 +155,20 @@ fn settings(chosen: &Chosen) -> Settings {
         failures_max: chosen.number(&FAILURES) as u32,
         ejection: chosen.time(&EJECTION),
         slow_start: chosen.time(&SLOW_START),
-        check: (!check.is_zero()).then(|| Check::every(check)),
+        check: (!check.is_zero()).then(|| Check {
+            within: chosen.time(&CHECK_WITHIN),
+            path: chosen.text(&CHECK_PATH).map(Arc::from),
+            ..Check::every(check)
+        }),
         resolve_every: chosen.time(&RESOLVE),
         ..Settings::new()
+    }
+}
+
+fn is_path(text: &str) -> Result<(), String> {
+    match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(()),
+        false => Err(format!("{text:?} is no path: write one that begins with /, such as /health")),
     }
 }
 

@@ -141,14 +141,16 @@ impl Health {
 mod tests {
     use super::*;
 
-    const SETTINGS: Settings = Settings { slow_start: Duration::from_secs(10), ..Settings::new() };
+    fn settings() -> Settings {
+        Settings { slow_start: Duration::from_secs(10), ..Settings::new() }
+    }
 
     fn at(seconds: u64) -> Instant {
         Instant::from_nanoseconds(seconds * 1_000_000_000)
     }
 
     fn fail(health: &mut Health, now: Instant, times: u32) -> Option<u64> {
-        (0..times).find_map(|_| health.failed(now, &SETTINGS, true, None)).map(|ejected| ejected.lasts.as_secs())
+        (0..times).find_map(|_| health.failed(now, &settings(), true, None)).map(|ejected| ejected.lasts.as_secs())
     }
 
     #[test]
@@ -157,11 +159,11 @@ mod tests {
         assert_eq!(fail(&mut health, at(0), 4), None);
         health.answered(at(0));
         assert_eq!(
-            (fail(&mut health, at(0), 4), health.failed(at(0), &SETTINGS, false, None)),
+            (fail(&mut health, at(0), 4), health.failed(at(0), &settings(), false, None)),
             (None, None),
             "there is no other"
         );
-        let ejected = health.failed(at(0), &SETTINGS, true, None);
+        let ejected = health.failed(at(0), &settings(), true, None);
         assert_eq!(ejected, Some(Ejected { failures: 6, lasts: Duration::from_secs(10) }));
         assert_eq!((health.ejected_until(at(9)), health.ejected_until(at(10))), (Some(at(10)), None));
         assert_eq!(fail(&mut health, at(5), 9), None, "it is ejected already");
@@ -170,12 +172,12 @@ mod tests {
     #[test]
     fn failures_that_go_with_one_client_alone_eject_nobody() {
         let mut health = Health::new(None);
-        let fail = |health: &mut Health, client| health.failed(at(0), &SETTINGS, true, Some(client)).is_some();
+        let fail = |health: &mut Health, client| health.failed(at(0), &settings(), true, Some(client)).is_some();
         assert!((0..20).all(|_| !fail(&mut health, 1)));
         assert!(fail(&mut health, 2), "another one has met the same");
         let mut health = Health::new(None);
         (0..20).for_each(|_| assert!(!fail(&mut health, 1)));
-        assert!(health.failed(at(0), &SETTINGS, true, None).is_some(), "nobody's bytes had to do with it");
+        assert!(health.failed(at(0), &settings(), true, None).is_some(), "nobody's bytes had to do with it");
         let mut health = Health::new(None);
         (0..20).for_each(|_| assert!(!fail(&mut health, 1)));
         health.answered(at(0));
@@ -232,9 +234,9 @@ mod tests {
     #[test]
     fn one_that_comes_back_gets_its_part_slowly() {
         let mut health = Health::new(None);
-        assert_eq!(health.share(at(0), &SETTINGS), 1_000);
+        assert_eq!(health.share(at(0), &settings()), 1_000);
         fail(&mut health, at(0), 5);
-        let shares = [10, 11, 15, 20, 99].map(|second| health.share(at(second), &SETTINGS));
+        let shares = [10, 11, 15, 20, 99].map(|second| health.share(at(second), &settings()));
         assert_eq!(shares, [100, 100, 500, 1_000, 1_000]);
         assert_eq!(health.share(at(10), &Settings::new()), 1_000, "nothing starts slowly unless that is asked for");
     }

@@ -1,5 +1,6 @@
 //! How upstreams are chosen, and when one is left out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How the next upstream is chosen.
@@ -15,11 +16,15 @@ pub enum Balance {
     Hash,
 }
 
-/// How an upstream is checked without a client: whether it takes a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How an upstream is checked without a client: whether it takes a connection, with its TLS, and answers what it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// From one check of an upstream to its next.
     pub every: Duration,
+    /// How long one may take.
+    pub within: Duration,
+    /// The path that it is asked for by HTTP/1.1: well is an answer of 2xx or 3xx. None where a connection says enough.
+    pub path: Option<Arc<str>>,
     /// Checks in a row that must succeed until one that is down is up.
     pub rise: u32,
     /// Checks in a row that must fail until one that is up is down.
@@ -27,14 +32,14 @@ pub struct Check {
 }
 
 impl Check {
-    /// Twice right is up, three times wrong is down.
+    /// By connections alone, of four seconds at the most. Twice right is up, three times wrong is down.
     pub const fn every(every: Duration) -> Self {
-        Self { every, rise: 2, fall: 3 }
+        Self { every, within: Duration::from_secs(4), path: None, rise: 2, fall: 3 }
     }
 }
 
 /// The settings of a table of upstreams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// How the next one is chosen.
     pub balance: Balance,

@@ -4,7 +4,7 @@ use crate::choice::{Candidate, choose};
 use crate::health::{Ejected, Health};
 use crate::one::{Failure, One, mark};
 use crate::reach::{Reach, named};
-use crate::settings::Settings;
+use crate::settings::{Check, Settings};
 use crate::shown::{Row, State};
 use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
 use corelane::service::{Learned, Random};
@@ -231,9 +231,9 @@ impl Upstreams {
 
     /// Has those checked that were not yet: not all at once, and not on all lanes at once.
     fn check_first(&mut self, now: Instant) {
-        let Some(check) = self.settings.check else { return };
+        let Some(every) = self.settings.check.as_ref().map(|check| check.every) else { return };
         for one in self.entries.iter_mut().filter_map(|entry| entry.one.as_mut()).filter(|one| !one.is_known_to_checks) {
-            let delay = Random::new(one.mark ^ (self.lane as u64) << 32).time_below(check.every);
+            let delay = Random::new(one.mark ^ (self.lane as u64) << 32).time_below(every);
             (one.check_at, one.is_known_to_checks) = (now + delay, true);
         }
     }
@@ -363,6 +363,11 @@ impl Upstreams {
         Some(Reach { address: one.address.clone(), name: self.listed[usize::from(one.target)].asked.clone() })
     }
 
+    /// How upstreams are checked, if they are.
+    pub(crate) fn check(&self) -> Option<&Check> {
+        self.settings.check.as_ref()
+    }
+
     /// Its name as the operator wrote it; none for a void one.
     pub fn name(&self, upstream: Upstream) -> Option<&str> {
         self.find(upstream).map(|one| self.listed[usize::from(one.target)].target.name())
@@ -410,7 +415,7 @@ impl Upstreams {
         let others = (0..)
             .zip(&self.entries)
             .any(|(index, Entry { one, .. })| index != upstream.index && one.as_ref().is_some_and(is_other));
-        let settings = self.settings;
+        let settings = self.settings.clone();
         let one = self.there(upstream);
         one.counts.note(failure);
         let client = client.filter(|_| one.is_shared(now));
@@ -517,7 +522,7 @@ impl Upstreams {
 
     /// A check has ended: well, or not, or without a word about the upstream. Returns whether the upstream is up from now on, if that has changed.
     pub fn checked(&mut self, upstream: Upstream, now: Instant, is_well: Option<bool>) -> Option<bool> {
-        let check = self.settings.check;
+        let check = self.settings.check.clone();
         let one = self.there(upstream);
         assert!(one.is_checked, "a check ends once");
         one.is_checked = false;

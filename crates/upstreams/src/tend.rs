@@ -1,8 +1,9 @@
 //! What a table of upstreams wants done, done on a lane: names are resolved by a helper thread, upstreams are checked by connections.
 
-use crate::table::{Due, Upstream, Upstreams};
+use crate::probe::{Checks, Probe};
+use crate::table::{Due, Upstreams};
 use corelane::lanes::Url;
-use corelane::service::{ConnectionId, Outcome, Random, Talk};
+use corelane::service::{Outcome, Random, Talk};
 use corelane::{Address, Cx, Instant};
 use std::net::IpAddr;
 
@@ -52,15 +53,16 @@ pub fn found(outcome: Outcome) -> Result<Vec<Address>, String> {
 struct Found(Result<Vec<Address>, String>);
 
 /// Does what is due, and sets the alarm for what is due next: in [`started`](corelane::StreamService::started), and whenever something of it has ended. `session` makes the session of a connection
-/// that checks an upstream. The service owes the table [`Upstreams::checked`] for it: well when it is connected, not when it is closed with an error. It closes what is connected.
-/// A check takes `connect_limit` at the most. Returns the connections of checks that have begun: a drain waits for those that are not open yet, so break them off when it begins.
+/// that checks an upstream. The service owes the table [`Upstreams::checked`] for it, and calls for that what its [`Probe`] has: [`Probe::opened`], [`Probe::received`]. One that is closed before it knows has failed,
+/// unless this side lacks something. The service closes what has ended, and tells `checks` ([`Checks::end`]).
 pub fn tend<T: Talk, S: 'static>(
     cx: &mut Cx<'_, T>,
     upstreams: &mut Upstreams,
+    checks: &mut Checks,
     tending: Tending,
-    mut session: impl FnMut(Upstream) -> S,
-) -> Vec<ConnectionId> {
-    let mut begun = Vec::new();
+    mut session: impl FnMut(Probe) -> S,
+) {
+    checks.end_late(cx);
     while let Some(due) = upstreams.due(cx.now()) {
         match due {
             Due::Resolve { .. } if !cx.ask_offload() => {
@@ -73,8 +75,11 @@ pub fn tend<T: Talk, S: 'static>(
             Due::Check { upstream, .. } => {
                 // reason: one that is checked is there.
                 let reach = upstreams.reach(upstream).expect("an upstream that is checked is there");
-                match reach.dial(cx, session(upstream)) {
-                    Ok(check) => begun.push(check),
+                // reason: as above, and it is checked because the settings say so.
+                let probe = Probe::of(upstreams, upstream, cx.now()).expect("what is checked has a check");
+                let until = probe.until();
+                match reach.dial(cx, session(probe)) {
+                    Ok(check) => checks.begin(check, until),
                     Err(_) => {
                         // The bound of connections is ours, and says nothing of the upstream.
                         upstreams.checked(upstream, cx.now(), None);
@@ -83,12 +88,11 @@ pub fn tend<T: Talk, S: 'static>(
             }
         }
     }
-    let next = upstreams.next_due();
+    let next = checks.next_due(upstreams, cx.now());
     if next < Instant::NEVER {
         // At the bound of alarms, a resolution or a check that ends sets the next one.
         let _ = cx.start_alarm(next, tending.alarm);
     }
-    begun
 }
 
 /// The key by which all connections of a client find the same upstream: its IP address. All clients over Unix sockets have one.

@@ -16,6 +16,7 @@ mod up;
 mod way;
 
 use crate::application::{Application, First, Handled};
+use crate::session::Session;
 use crate::within::Within;
 use crate::{Reply, Request};
 use corelane::service::{Outcome, Refused};
@@ -58,7 +59,7 @@ impl Forward {
 
     /// Sends requests on to these servers, on lane number `lane`.
     pub fn new(behind: &Behind, lane: usize) -> Self {
-        Self { hub: Hub::new(behind, lane, Within::of::<Self>()) }
+        Self { hub: Hub::new(behind, lane, Session::<Self>::within()) }
     }
 
     /// Where its tokens begin, for one within [`Hosts`](crate::Hosts): by default at 0.

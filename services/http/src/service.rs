@@ -9,7 +9,6 @@ use crate::log::{AccessLog, Ended, Sent};
 use crate::rules::Rules;
 use crate::session::{Active, Look, Session, Spare};
 use crate::settings::Settings;
-use crate::within::Within;
 use corelane::service::{
     Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, Owes, OwnCounter, Peer,
     Ticket,
@@ -50,7 +49,7 @@ impl<A: Application> Http<A> {
 
     /// Serves `application` with the default settings.
     pub fn new(mut application: A) -> Self {
-        application.stand_within(Within::of::<A>());
+        application.stand_within(Session::<A>::within());
         let desk = Rc::new(Desk::new(None));
         Self { application, settings: Settings::new(), desk, spare: Spare::new(), exchanges: 0, upstreams: 0 }
     }

@@ -7,8 +7,10 @@ use crate::facts::{Facts, Framing};
 use crate::log::{Note, Sent};
 use crate::outcome::Begun;
 use crate::outgoing::Outgoing;
+use crate::within::Within;
 use corelane::Next;
 use corelane::service::{ConnectionId, Lease, Shared, Ticket};
+use corelane_upstreams::tend;
 use corelane_wire::http1::{Body, Requests};
 
 /// What is kept of a connection.
@@ -203,6 +205,14 @@ impl<A: Application> Session<A> {
     /// One that the application opens.
     pub(crate) fn opened(outgoing: Box<dyn Outgoing<A::Talk>>) -> Self {
         Self { active: Some(Box::new(Active::Outgoing(outgoing))), is_last: false }
+    }
+
+    /// How an application opens connections of the service whose sessions these are.
+    pub(crate) fn within() -> Within<A::Talk> {
+        Within {
+            dial: |cx, to, outgoing| to.dial(cx, Self::opened(outgoing)),
+            tend: |cx, upstreams, checks, tending, make| tend(cx, upstreams, checks, tending, |probe| Self::opened(make(probe))),
+        }
     }
 
     /// The exchange that goes on, if one does.

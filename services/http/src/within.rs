@@ -1,18 +1,16 @@
 //! How an application opens connections of its service.
 
-use crate::application::Application;
 use crate::outgoing::Outgoing;
-use crate::session::Session;
 use corelane::service::{ConnectionId, ServiceError};
 use corelane::{Cx, Talk};
-use corelane_upstreams::{Reach, Tending, Upstream, Upstreams, tend};
+use corelane_upstreams::{Checks, Probe, Reach, Tending, Upstreams};
 use std::fmt;
 
 /// How an application opens connections, and has its upstreams tended, whatever it stands within ([`Hosts`](crate::Hosts)): the sessions of a service are of one type, and it does not know which.
 pub struct Within<T: Talk> {
     /// Opens a connection of this service. Fails at the bound of connections.
     pub(crate) dial: Dial<T>,
-    /// Returns the connections of checks that have begun.
+    /// Tends upstreams by connections of this service.
     pub(crate) tend: Tend<T>,
 }
 
@@ -20,20 +18,10 @@ pub struct Within<T: Talk> {
 type Dial<T> = fn(&mut Cx<'_, T>, Reach, Box<dyn Outgoing<T>>) -> Result<ConnectionId, ServiceError>;
 
 /// Tends upstreams.
-type Tend<T> = fn(&mut Cx<'_, T>, &mut Upstreams, Tending, MakeCheck<'_, T>) -> Vec<ConnectionId>;
+type Tend<T> = fn(&mut Cx<'_, T>, &mut Upstreams, &mut Checks, Tending, MakeCheck<'_, T>);
 
 /// Makes the connection that checks an upstream.
-pub(crate) type MakeCheck<'a, T> = &'a mut dyn FnMut(Upstream) -> Box<dyn Outgoing<T>>;
-
-impl<T: Talk> Within<T> {
-    /// In a service whose application is of type `A`.
-    pub(crate) fn of<A: Application<Talk = T>>() -> Self {
-        Self {
-            dial: |cx, to, outgoing| to.dial(cx, Session::<A>::opened(outgoing)),
-            tend: |cx, upstreams, tending, make| tend(cx, upstreams, tending, |upstream| Session::<A>::opened(make(upstream))),
-        }
-    }
-}
+pub(crate) type MakeCheck<'a, T> = &'a mut dyn FnMut(Probe) -> Box<dyn Outgoing<T>>;
 
 impl<T: Talk> Clone for Within<T> {
     fn clone(&self) -> Self {

@@ -2,7 +2,7 @@
 
 use corelane::Instant;
 use corelane::service::ConnectionId;
-use corelane_upstreams::{Tried, Upstream};
+use corelane_upstreams::{Probe, Tried, Upstream};
 
 /// One connection.
 #[derive(Debug)]
@@ -11,8 +11,8 @@ pub enum End {
     Client(Client),
     /// To an upstream, for a client.
     Server(Server),
-    /// To an upstream, to see whether it takes one.
-    Check(Upstream),
+    /// To an upstream, to see whether it is well.
+    Check(Probe),
     /// The same when that is known.
     Checked,
 }

@@ -1,6 +1,7 @@
 //! The service as it declares itself.
 
 use crate::live::LIVE;
+use crate::log::ProxyLog;
 use crate::proxy::Proxy;
 use crate::routes::Routes;
 use corelane::service::Limits;
@@ -39,8 +40,22 @@ const SNI: Text = Text::new(
     "give clients that ask for this name in TLS, or one that ends so (*.NAME), these upstreams, without opening their TLS; all others get those of to=, or are broken off",
 );
 
-const OWN: [Choice; 5] =
-    [Choice::Text(SNI), Choice::OneOf(SEND_PROXY), proxied::OPTION, tls::UPSTREAM_OPTIONS[0], tls::UPSTREAM_OPTIONS[1]];
+const LOG: Text = Text::new(
+    "log",
+    "FILE",
+    any,
+    "log each client to this file at its end; it is opened anew at SIGUSR1 and SIGHUP, and when it was moved",
+)
+.writing();
+
+const OWN: [Choice; 6] = [
+    Choice::Text(LOG),
+    Choice::Text(SNI),
+    Choice::OneOf(SEND_PROXY),
+    proxied::OPTION,
+    tls::UPSTREAM_OPTIONS[0],
+    tls::UPSTREAM_OPTIONS[1],
+];
 
 /// The upstreams' options, and the proxy's own.
 const OPTIONS: [Choice; upstreams::OPTIONS.len() + OWN.len()] = {
@@ -74,6 +89,11 @@ pub static ENTRY: Entry = Entry::new(
 .live(LIVE)
 .limits(limits);
 
+/// Whether a file can be opened shows when it is.
+fn any(_: &str) -> std::result::Result<(), String> {
+    Ok(())
+}
+
 fn are_routes(text: &str) -> std::result::Result<(), String> {
     Routes::read(text, None).map(drop).map_err(|error| error.to_string())
 }
@@ -99,12 +119,20 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
         V2 => Some(Version::V2),
         _ => None,
     };
+    let log = asked.chosen().text(&LOG).map(|path| {
+        let unfit = |error| asked.refuse(LOG.name, format!("{path} cannot be opened: {error}"));
+        ProxyLog::open(path).map_err(unfit)
+    });
+    let log = log.transpose()?;
+    let of_lanes = log.clone();
     let speak_tls = behind.targets.speak_tls();
     let made = move |lane| {
         let proxy = version.into_iter().fold(Proxy::new(&behind, lane), Proxy::header);
-        routes.iter().cloned().fold(proxy, Proxy::routes)
+        let proxy = routes.iter().cloned().fold(proxy, Proxy::routes);
+        of_lanes.iter().fold(proxy, Proxy::log)
     };
-    tls::towards(lanes.serve(&asked.url().to_string(), made)?, asked, speak_tls, |client| client)
+    let lanes = tls::towards(lanes.serve(&asked.url().to_string(), made)?, asked, speak_tls, |client| client)?;
+    Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)))
 }
 
 #[cfg(test)]

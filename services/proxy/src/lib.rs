@@ -9,11 +9,13 @@ mod ends;
 mod entry;
 mod header;
 mod live;
+mod log;
 mod proxy;
 mod routes;
 
 pub use counters::ProxyCounter;
 pub use ends::{End, Told};
 pub use entry::{DEFAULT_PORT, DEFAULT_TLS_PORT, ENTRY};
+pub use log::ProxyLog;
 pub use proxy::Proxy;
 pub use routes::Routes;

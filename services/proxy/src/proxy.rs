@@ -4,16 +4,18 @@ use crate::counters::ProxyCounter;
 use crate::ends::{Client, End, Server, Stage, Told};
 use crate::header::header;
 use crate::live::live;
+use crate::log::{LaneLog, ProxyLog};
 use crate::routes::Routes;
 use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
 use corelane_upstreams::{
-    Asked, Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_agree, failure_to_connect, found, tend,
+    Asked, Checked, Checks, Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_agree, failure_to_connect,
+    found, tend,
 };
 use corelane_wire::hello::{self, Step};
-use corelane_wire::proxy::{HEADER_BYTES_MAX, Version};
+use corelane_wire::proxy::{HEADER_BYTES_MAX, Version, write};
 use std::fmt;
 
 type Cx<'a> = corelane::Cx<'a, Notes<Told>>;
@@ -34,18 +36,19 @@ pub struct Proxy {
     /// By which clients that speak TLS are told apart, if they are.
     routes: Option<Routes>,
     tending: Tending,
+    log: Option<LaneLog>,
     /// Clients that have come before any name was resolved.
     early: Vec<(ConnectionId, u16)>,
     early_max: usize,
     /// Checks that are under way.
-    checks: Vec<ConnectionId>,
+    checks: Checks,
     is_draining: bool,
 }
 
 impl Proxy {
     /// To these upstreams, on this lane.
     pub fn new(behind: &Behind, lane: usize) -> Self {
-        let upstreams = Upstreams::new(&behind.targets, behind.settings, lane);
+        let upstreams = Upstreams::new(&behind.targets, behind.settings.clone(), lane);
         let tending = Tending::new(TENDING, TENDING);
         Self {
             upstreams,
@@ -53,9 +56,10 @@ impl Proxy {
             header: None,
             routes: None,
             tending,
+            log: None,
             early: Vec::new(),
             early_max: EARLY_MAX,
-            checks: Vec::new(),
+            checks: Checks::default(),
             is_draining: false,
         }
     }
@@ -68,6 +72,11 @@ impl Proxy {
     /// Gives each client upstreams of the group of the name that it asks for in TLS, which is not opened for that.
     pub fn routes(self, routes: Routes) -> Self {
         Self { routes: Some(routes), ..self }
+    }
+
+    /// Logs each client at its end. To be called on the lane that serves, as all that makes a service.
+    pub fn log(self, log: &ProxyLog) -> Self {
+        Self { log: Some(log.lane()), ..self }
     }
 
     /// How many clients may wait until the first names are resolved; one more is turned away. 1,024 by default.
@@ -91,8 +100,7 @@ impl Proxy {
     /// Does what the upstreams want done.
     fn tend(&mut self, cx: &mut Cx<'_>) {
         if !self.is_draining {
-            let begun = tend(cx, &mut self.upstreams, self.tending, End::Check);
-            self.checks.extend(begun);
+            tend(cx, &mut self.upstreams, &mut self.checks, self.tending, End::Check);
         }
         self.note_rotation(cx);
     }
@@ -230,15 +238,31 @@ impl Proxy {
 
     /// A check of an upstream has ended.
     fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
-        let own = cx.id();
-        self.checks.retain(|check| *check != own);
+        self.checks.end(cx.id());
         let name = self.upstreams.name(upstream).unwrap_or_default().to_owned();
         match self.upstreams.checked(upstream, cx.now(), is_well) {
             Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
-            Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: it takes no connection")),
+            Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: its checks fail")),
             None => {}
         }
         self.tend(cx);
+    }
+
+    /// A check that is not of a client begins with a header that says so, where upstreams expect one.
+    fn introduce(&self, output: &mut Output) -> bool {
+        let mut memory = [0; HEADER_BYTES_MAX];
+        self.header.is_none_or(|version| {
+            let bytes = write(version, None, &mut memory);
+            output.write(&memory[..bytes]).is_ok()
+        })
+    }
+
+    fn go_on_checking(&mut self, cx: &mut Cx<'_>, session: &mut End, found: Checked) -> Next {
+        let (End::Check(probe), Some(is_well)) = (&*session, found.is_well()) else { return Next::Continue };
+        let upstream = probe.upstream();
+        *session = End::Checked;
+        self.checked(cx, upstream, is_well);
+        Next::Abort
     }
 
     /// The connection to an upstream was not opened: another one is tried.
@@ -310,6 +334,9 @@ impl Proxy {
         if self.upstreams.reach(server.upstream).is_some_and(|reach| reach.is_secured()) {
             cx.pair(server.client, own);
         }
+        if let (Some(log), Some(address)) = (&mut self.log, self.upstreams.address(server.upstream)) {
+            log.join(server.client, address);
+        }
         cx.notify(server.client, Told { server: (own, server.upstream), is_joined: true });
         cx.resume(server.client);
         Next::Continue
@@ -359,6 +386,9 @@ impl StreamService for Proxy {
 
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> End {
         let client = cx.id();
+        if let Some(log) = &mut self.log {
+            log.begin(client, &peer.address, cx.now());
+        }
         let group = match (&self.routes, &peer.learned) {
             (None, _) => Some(0),
             // TLS that ends here has told it already.
@@ -379,11 +409,9 @@ impl StreamService for Proxy {
     fn connected(&mut self, cx: &mut Cx<'_>, session: &mut End, output: &mut Output) -> Next {
         match session {
             End::Server(server) => self.join(cx, server, output),
-            End::Check(upstream) => {
-                let upstream = *upstream;
-                *session = End::Checked;
-                self.checked(cx, upstream, Some(true));
-                Next::Abort
+            End::Check(probe) => {
+                let found = if probe.asks() && !self.introduce(output) { Checked::Unknown } else { probe.opened(output) };
+                self.go_on_checking(cx, session, found)
             }
             End::Client(_) | End::Checked => Next::Abort,
         }
@@ -401,6 +429,8 @@ impl StreamService for Proxy {
             End::Client(Client { server: Some((server, upstream)), is_joined: true, .. }) => {
                 let Some(bytes) = Self::pass(cx, *server, input) else { return Next::Abort };
                 self.upstreams.note_bytes(*upstream, bytes, 0);
+                let own = cx.id();
+                self.log.iter_mut().for_each(|log| log.note(own, bytes, 0));
                 Next::Continue
             }
             End::Client(client @ Client { group: None, .. }) => self.hear(cx, client, input),
@@ -415,13 +445,22 @@ impl StreamService for Proxy {
                 }
                 let Some(bytes) = Self::pass(cx, server.client, input) else { return Next::Abort };
                 self.upstreams.note_bytes(server.upstream, 0, bytes);
+                self.log.iter_mut().for_each(|log| log.note(server.client, 0, bytes));
                 Next::Continue
             }
-            End::Check(_) | End::Checked => Next::Abort,
+            End::Check(probe) => {
+                let found = probe.received(input);
+                self.go_on_checking(cx, session, found)
+            }
+            End::Checked => Next::Abort,
         }
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, session: End, ending: Ending) {
+        if let (End::Client(_), Some(log)) = (&session, &mut self.log) {
+            let own = cx.id();
+            log.end(cx, own, ending);
+        }
         match session {
             End::Client(Client { server: Some((server, _)), is_joined, .. }) if !is_joined || is_cut(ending) => cx.abort(server),
             End::Client(Client { server: None, .. }) => {
@@ -430,11 +469,13 @@ impl StreamService for Proxy {
             }
             End::Client(_) | End::Checked => {}
             End::Server(server) => self.server_closed(cx, &server, ending),
-            End::Check(upstream) => {
+            End::Check(probe) => {
+                let upstream = probe.upstream();
                 let has_failed = match ending {
                     Ending::Error => failure_to_connect(cx.fault()).is_some(),
                     // Those that are broken off as a drain begins say nothing.
-                    _ => !self.is_draining && self.upstreams.reach(upstream).is_some_and(|reach| reach.is_secured()),
+                    _ if self.is_draining => false,
+                    _ => probe.is_late(cx.now()) || self.upstreams.reach(upstream).is_some_and(|reach| reach.is_secured()),
                 };
                 self.checked(cx, upstream, has_failed.then_some(false));
             }
@@ -459,6 +500,6 @@ impl StreamService for Proxy {
     fn drain_began(&mut self, cx: &mut Cx<'_>) {
         self.is_draining = true;
         cx.stop_alarm(TENDING);
-        self.checks.iter().for_each(|check| cx.abort(*check));
+        self.checks.end_all(cx);
     }
 }

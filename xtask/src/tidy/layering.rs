@@ -83,7 +83,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/tls", &["crates/corelane"]),
     ("crates/hyper", &["crates/corelane"]),
     ("crates/proxied", &["crates/corelane", "crates/wire"]),
-    ("crates/upstreams", &["crates/corelane"]),
+    ("crates/upstreams", &["crates/corelane", "crates/wire"]),
     ("crates/metrics", &["crates/corelane", "crates/graphs", "crates/upstreams"]),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),

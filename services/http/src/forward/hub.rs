@@ -6,10 +6,10 @@ use super::way::{Facts, Way};
 use crate::counters::HttpCounter;
 use crate::within::Within;
 use corelane::admin::reports::Level;
-use corelane::service::{Address, ConnectionId, Ending, Instant};
+use corelane::service::{Address, Ending, Instant};
 use corelane::{Cx, Silent};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Failure, Upstream, Upstreams, client_key, failure_to_agree};
+use corelane_upstreams::{Checks, Failure, Upstream, Upstreams, client_key, failure_to_agree};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -38,7 +38,7 @@ pub(super) struct Hub {
     pub tokens: u64,
     is_alarmed: bool,
     /// Connections that check upstreams, from their begin until their end is told.
-    pub checks: Vec<ConnectionId>,
+    pub checks: Checks,
     pub is_draining: bool,
     pub ways: Numbered<Way>,
     pub ups: Numbered<Up>,
@@ -94,14 +94,14 @@ impl<T> Numbered<T> {
 impl Hub {
     pub fn new(behind: &Behind, lane: usize, within: Within<Silent>) -> HubRef {
         let hub = Self {
-            upstreams: Upstreams::new(&behind.targets, behind.settings, lane),
+            upstreams: Upstreams::new(&behind.targets, behind.settings.clone(), lane),
             key: behind.key,
             timeout: TIMEOUT,
             kept_max: KEPT,
             within,
             tokens: 0,
             is_alarmed: false,
-            checks: Vec::new(),
+            checks: Checks::default(),
             is_draining: false,
             ways: Numbered::new(),
             ups: Numbered::new(),
@@ -242,7 +242,7 @@ impl Hub {
     pub fn drain(&mut self, cx: &mut Cx<'_>) {
         self.is_draining = true;
         cx.stop_alarm(self.tokens + TENDING);
-        self.checks.iter().for_each(|check| cx.abort(*check));
+        self.checks.end_all(cx);
         for up in std::mem::take(&mut self.idle).into_values().flatten() {
             let up = self.ups.get(up);
             up.stage = Stage::Over;
@@ -265,15 +265,14 @@ impl Hub {
 
     /// A check of an upstream has ended.
     pub fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
-        let own = cx.id();
-        self.checks.retain(|check| *check != own);
+        self.checks.end(cx.id());
         let name = self.upstreams.name(upstream).unwrap_or_default().to_owned();
         match self.upstreams.checked(upstream, cx.now(), is_well) {
             Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
-            Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: it takes no connection")),
+            Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: its checks fail")),
             None => {}
         }
-        let next = self.upstreams.next_due();
+        let next = self.checks.next_due(&self.upstreams, cx.now());
         if !self.is_draining && next < Instant::NEVER {
             // It has a place: the service has few alarms.
             let _ = cx.start_alarm(next, self.tokens + TENDING);

@@ -110,11 +110,10 @@ pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
         return;
     }
     let now = cx.now();
-    let Hub { upstreams, within, tokens, .. } = &mut *hub;
+    let Hub { upstreams, checks, within, tokens, .. } = &mut *hub;
     upstreams.start(now);
     let tending = Tending::new(*tokens + TENDING, *tokens + TENDING);
-    let begun = (within.tend)(cx, upstreams, tending, &mut |upstream| Box::new(Check::new(shared.clone(), upstream)));
-    hub.checks.extend(begun);
+    (within.tend)(cx, upstreams, checks, tending, &mut |probe| Box::new(Check::new(shared.clone(), probe)));
 }
 
 /// A helper thread has asked for a name.

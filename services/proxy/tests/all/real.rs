@@ -216,3 +216,31 @@ fn idle_pairs_hold_no_memory_of_the_lane() {
         assert_eq!(used(), 0, "{driver:?}");
     }
 }
+
+#[test]
+fn each_client_has_a_line_at_its_end() {
+    for driver in DRIVERS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let (address, serving) = upstream(|mut stream| {
+            let heard = all_of(&stream);
+            stream.write_all(&[1; 9_000]).unwrap();
+            heard.len()
+        });
+        let running = start(driver, &format!("{address}&log={}", path.display()));
+        let mut client = connect(&running);
+        let own = client.local_addr().unwrap();
+        client.write_all(&[2; 700]).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!((all_of(client).len(), serving.join().unwrap()), (9_000, 700));
+        drop(running);
+        let running = start(driver, &format!("{}&log={}", nobody(), path.display()));
+        assert!(connect(&running).read(&mut [0; 1]).is_err());
+        drop(running);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[0].starts_with(&format!("{own} [")) && lines[0].contains(&format!("GMT] {address} 700 9000 0.")), "{text}");
+        assert!(lines[0].ends_with(" end") && lines[1].contains("GMT] - 0 0 0.") && lines[1].ends_with(" turned-away"), "{text}");
+    }
+}

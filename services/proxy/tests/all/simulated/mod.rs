@@ -2,6 +2,7 @@
 
 mod bulk;
 mod cast;
+mod checks;
 mod everyday;
 mod failures;
 mod shares;

@@ -1,0 +1,140 @@
+//! The log: a line for each client at its end.
+//!
+//! ```text
+//! 192.0.2.1:50412 [Thu, 01 Jan 2026 00:00:01 GMT] 10.0.0.2:80 96 5177 0.348123 end
+//! client           its end                        upstream    to from seconds  how
+//! ```
+//!
+//! A thread writes it ([`corelane::service::journal`]), so no lane waits for a disk. What it cannot keep is lost, and said.
+
+use corelane::admin::reports::{Level, Record};
+use corelane::service::entry::Beside;
+use corelane::service::journal::{Journal, Lines};
+use corelane::service::{ConnectionId, Ending};
+use corelane::{Address, Cx, Instant, Lanes, Talk};
+use corelane_wire::http1::Date;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Where the clients of a program are logged. A clone is the same one.
+#[derive(Clone)]
+pub struct ProxyLog(Journal);
+
+impl std::fmt::Debug for ProxyLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProxyLog").finish_non_exhaustive()
+    }
+}
+
+impl ProxyLog {
+    /// Adds to the file of this name ([`Journal::open`]).
+    ///
+    /// # Errors
+    /// What the system says of opening it.
+    pub fn open(path: impl Into<PathBuf>) -> std::io::Result<Self> {
+        Journal::open(path).map(Self)
+    }
+
+    /// Has a thread write it as long as the lanes run, and at their end all that they said; opens the file anew at SIGUSR1 and at SIGHUP.
+    pub fn beside(self, lanes: Lanes) -> Lanes {
+        lanes.beside(move || {
+            let journal = self.0.clone();
+            match self.0.write() {
+                Ok(writing) => Beside::default().keep(writing).at_rotation(move || journal.reopen()),
+                Err(error) => {
+                    let words = format!("nothing is logged: the log, or a thread that writes it, could not be had: {error}");
+                    Beside::default().note(Record::new(Level::Warn, words))
+                }
+            }
+        })
+    }
+
+    pub(crate) fn lane(&self) -> LaneLog {
+        LaneLog { lines: self.0.lines(), clients: BTreeMap::new(), line: Vec::new() }
+    }
+}
+
+/// A client that has not ended.
+struct Logged {
+    address: String,
+    began: Instant,
+    /// Where its bytes go; none before it has an upstream.
+    upstream: Option<String>,
+    to: u64,
+    from: u64,
+}
+
+/// One lane's part of the log.
+pub(crate) struct LaneLog {
+    lines: Lines,
+    clients: BTreeMap<ConnectionId, Logged>,
+    line: Vec<u8>,
+}
+
+impl std::fmt::Debug for LaneLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaneLog").field("clients", &self.clients.len()).finish_non_exhaustive()
+    }
+}
+
+impl LaneLog {
+    /// A client has come.
+    pub fn begin(&mut self, client: ConnectionId, address: &Address, now: Instant) {
+        let logged = Logged { address: address.to_string(), began: now, upstream: None, to: 0, from: 0 };
+        self.clients.insert(client, logged);
+    }
+
+    /// It has an upstream.
+    pub fn join(&mut self, client: ConnectionId, upstream: &Address) {
+        if let Some(logged) = self.clients.get_mut(&client) {
+            logged.upstream = Some(upstream.to_string());
+        }
+    }
+
+    /// So many bytes have passed.
+    pub fn note(&mut self, client: ConnectionId, to: usize, from: usize) {
+        if let Some(logged) = self.clients.get_mut(&client) {
+            (logged.to, logged.from) = (logged.to + to as u64, logged.from + from as u64);
+        }
+    }
+
+    /// It has ended.
+    pub fn end(&mut self, cx: &mut Cx<'_, impl Talk>, client: ConnectionId, ending: Ending) {
+        let Some(logged) = self.clients.remove(&client) else { return };
+        let (took, day) = (cx.now() - logged.began, cx.time_of_day().as_secs());
+        let date = Date::from_unix_seconds(i64::try_from(day).unwrap_or(i64::MAX)).text();
+        let Logged { address, upstream, to, from, .. } = &logged;
+        self.line.clear();
+        let written = writeln!(
+            self.line,
+            "{address} [{}] {} {to} {from} {}.{:06} {}",
+            String::from_utf8_lossy(&date),
+            upstream.as_deref().unwrap_or("-"),
+            took.as_secs(),
+            took.subsec_micros(),
+            how(upstream.is_some(), ending)
+        );
+        assert!(written.is_ok(), "memory takes what is written to it");
+        let is_kept = self.lines.push(&self.line);
+        let lost = self.lines.take_lost() + u64::from(!is_kept);
+        if lost > 0 {
+            cx.report_kind("log", Level::Warn, format_args!("{lost} lines of the log are lost: its disk is full or slow"));
+        }
+        self.lines.ring();
+    }
+}
+
+/// The end of a client, in a word.
+fn how(has_upstream: bool, ending: Ending) -> &'static str {
+    match (has_upstream, ending) {
+        (false, Ending::Aborted) => "turned-away",
+        (false, _) => "left",
+        (true, Ending::Completed | Ending::EndOfStream) => "end",
+        // Idle for too long, or the lane drains.
+        (true, Ending::Closing) => "closed",
+        (true, Ending::Error) => "reset",
+        // By its upstream, or at a limit.
+        (true, Ending::Aborted) => "cut",
+    }
+}
