@@ -77,8 +77,8 @@ pub mod parts {
     pub use corelane_seam::slab::Key;
     pub use corelane_seam::{
         Checksum, DatagramOutcome, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory, FrameOutcome, FrameParcel, Handle,
-        Holder, NotLent, Offloaded, Payer, PortFacts, PortId, RegionMemory, Role, SealedMemory, StreamOutcome, TaskHolder, Train,
-        Trains, Unheld, VlanTag,
+        Holder, NotLent, Offloaded, Payer, Piped, PortFacts, PortId, RegionMemory, Role, SealedMemory, StreamOutcome, TaskHolder,
+        Train, Trains, Unheld, VlanTag,
     };
 }
 

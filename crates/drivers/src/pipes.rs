@@ -221,6 +221,28 @@ mod tests {
         assert_eq!((pipes.held(), pipes.pool.idle.borrow().len()), (0, 0), "nobody else gets its bytes");
     }
 
+    /// `pipe-user-pages-soft` holds for users without rights: above it the system makes pipes of two pages.
+    #[test]
+    fn above_the_bound_of_its_user_none_is_made() {
+        const NAME: &str = "above_the_bound_of_its_user_none_is_made";
+        const PAGES: usize = (1 << 20) / 4096;
+        let bound = std::fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft").unwrap_or_default();
+        let Some(pages) = bound.trim().parse::<usize>().ok().filter(|pages| (1..=64 * PAGES).contains(pages)) else {
+            return corelane_os::testing::skip(NAME, "this system has another bound");
+        };
+        let is_refused = corelane_os::testing::in_child(|| {
+            // SAFETY: takes numbers only.
+            let is_nobody = unsafe { libc::geteuid() != 0 || libc::setresuid(65_534, 65_534, 65_534) == 0 };
+            let held: Vec<_> = (0..=pages / PAGES).map(|_| pipe_with(PipeFlags::CLOEXEC)).collect();
+            held.iter().flatten().for_each(|(_, write)| drop(fcntl_setpipe_size(write, 1 << 20)));
+            // Up to the bound by the default size.
+            let rest: Vec<_> = (0..16).map(|_| pipe_with(PipeFlags::CLOEXEC)).collect();
+            let mut pipes = Pipes::default();
+            is_nobody && rest.iter().all(Result::is_ok) && pipes.take(1).is_none() && pipes.held() == 0
+        });
+        assert!(is_refused);
+    }
+
     #[test]
     fn without_descriptors_none_is_made_and_it_is_seldom_asked() {
         let is_refused = corelane_os::testing::in_child(|| {

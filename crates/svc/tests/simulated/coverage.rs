@@ -30,7 +30,9 @@ fn every_fault_happens_somewhere() {
     for kind in FaultKind::ALL {
         println!("{kind:?}: {}", all.of(kind));
     }
-    let never: Vec<_> = FaultKind::ALL.into_iter().filter(|&kind| all.of(kind) == 0).collect();
+    // Bulk alone asks for pipes: it has runs of its own, in `services/proxy` too.
+    let is_needed = |kind: &FaultKind| *kind != FaultKind::RefusedPipe;
+    let never: Vec<_> = FaultKind::ALL.into_iter().filter(is_needed).filter(|&kind| all.of(kind) == 0).collect();
     assert!(never.is_empty(), "{never:?} never happened");
 }
 

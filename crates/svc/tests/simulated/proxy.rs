@@ -5,10 +5,11 @@ use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
 use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, S, address, at, client, endings, patient};
+use crate::transform;
 use corelane_seam::Address;
 use corelane_sim::{Faults, Peer, Report, Status, Turn, World};
-use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, Silent, StreamService};
-use corelane_watch::ServiceCounter as C;
+use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, Side as Ends, Silent, StreamService};
+use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::rc::Rc;
@@ -176,14 +177,21 @@ fn judge(cast: &Cast) {
 }
 
 pub fn run(seed: u64, faults: Faults) -> Report {
+    exact(seed, faults, Family::of(seed), patient(), (6, 20_000))
+}
+
+/// Bulk, which passes through pipes.
+fn bulk(seed: u64, faults: Faults) -> Report {
+    exact(seed, faults, Family::Inet, patient().output_high(64 << 10), (2, 200_000))
+}
+
+/// So many clients with so many bytes.
+fn exact(seed: u64, faults: Faults, family: Family, limits: Limits, (clients, bytes): (usize, usize)) -> Report {
     let world = World::new(seed, faults);
-    let family = Family::of(seed);
     let upstream = upstream(&world, family);
-    let (mut rig, sessions) = proxy_rig(&world, family, patient(), upstream);
-    // What is bulk passes through pipes.
-    let bytes = if seed % 8 < 2 { 300_000 } else { 20_000 };
+    let (mut rig, sessions) = proxy_rig(&world, family, limits, upstream);
     let talker = |number: usize| Talker::new(rig.connect(number), seed, stream(seed, number, bytes));
-    let mut cast = Cast::new((0..6).map(talker).collect(), seed % 2 == 1);
+    let mut cast = Cast::new((0..clients).map(talker).collect(), seed % 2 == 1);
     assert!(rig.play(&mut cast), "clients wait for ever");
     rig.close(&mut cast);
     judge(&cast);
@@ -191,7 +199,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
         let whole = if cast.speaks_first { 40_000 } else { bytes + 1 + TRAILER.len() };
         assert!(cast.talkers.iter().all(|talker| talker.got.len() == whole && talker.is_complete()));
         assert!(cast.servers.iter().all(|server| server.heard.len() == bytes + 1));
-        assert_eq!(rig.count(C::EndingsEndOfStream), 12);
+        assert_eq!(rig.count(C::EndingsEndOfStream), 2 * clients as u64);
     }
     assert_eq!(sessions.get(), 0, "sessions that were never closed");
     let opened = rig.count(C::Accepts) + rig.count(C::Connects) + rig.count(C::ConnectsFailed);
@@ -210,6 +218,9 @@ fn both_ways_are_exact_and_ends_are_passed_on() {
 fn both_ways_are_exact_under_every_fault() {
     for_seeds(150, |seed| {
         run(seed, Faults::all(seed));
+    });
+    for_seeds(20, |seed| {
+        bulk(seed, Faults::all(seed));
     });
 }
 
@@ -296,6 +307,25 @@ impl Play for Accepting {
 
     fn is_over(&self) -> bool {
         self.0.is_some()
+    }
+}
+
+/// Pipes are for TCP on both sides, with nothing before it.
+#[test]
+fn what_has_a_transform_or_a_path_passes_through_memory() {
+    for (family, is_veiled) in [(Family::Inet, false), (Family::Inet, true), (Family::Path, false)] {
+        let world = World::new(1, Faults::none());
+        let upstream = upstream(&world, family);
+        let make = |_| Proxy { upstream: upstream.clone(), sessions: Rc::default() };
+        let veil = move |side, _: &corelane_svc::Peer| (is_veiled && side == Ends::Server).then(transform::xor);
+        let limits = patient().output_high(64 << 10);
+        let mut rig = Rig::behind(&world, &RigPlan::lanes(1).family(family), limits, make, veil);
+        let mut cast = Cast::new(vec![Talker::new(rig.connect(0), 1, stream(1, 0, 1_000_000))], false);
+        assert!(rig.play(&mut cast), "it waits for ever");
+        assert!(cast.servers[0].heard.len() == 1_000_001 && cast.talkers[0].got.len() == 1_000_001 + TRAILER.len());
+        let piped = rig.lane_count(LaneCounter::BytesPiped);
+        assert_eq!(piped > 0, family == Family::Inet && !is_veiled, "{piped} bytes");
+        rig.close(&mut cast);
     }
 }
 

@@ -112,6 +112,8 @@ fn a_reader_that_stops_stops_the_sender_and_gets_all_later() {
         let got = all_of(client);
         serving.join().unwrap();
         assert!(got == whole, "{driver:?}: {} of {} bytes", got.len(), whole.len());
+        let piped = values().lanes[0].values.get(corelane::admin::watch::LaneCounter::BytesPiped);
+        assert!(piped > 0, "{driver:?}: bulk passes through pipes");
     }
 }
 
