@@ -175,7 +175,7 @@ fn a_client_that_leaves_before_names_are_resolved_keeps_no_place() {
         let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), make);
         let mut cast = Cast::new(Vec::new(), |_| Manner::Echoes);
         let first = rig.connect(0);
-        let is_resolved = |rig: &Rig| rig.named("upstreams") > 0;
+        let is_resolved = |rig: &Rig| rig.named("upstreams_in_rotation") > 0;
         let pass_until = |rig: &mut Rig, cast: &mut Cast, connections: usize| {
             for _ in 0..2_000 {
                 if is_resolved(rig) || rig.connections() == connections {
