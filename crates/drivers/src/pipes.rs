@@ -234,7 +234,9 @@ mod tests {
             // SAFETY: takes numbers only.
             let is_nobody = unsafe { libc::geteuid() != 0 || libc::setresuid(65_534, 65_534, 65_534) == 0 };
             let held: Vec<_> = (0..=pages / PAGES).map(|_| pipe_with(PipeFlags::CLOEXEC)).collect();
-            held.iter().flatten().for_each(|(_, write)| drop(fcntl_setpipe_size(write, 1 << 20)));
+            held.iter().flatten().for_each(|(_, write)| {
+                let _ = fcntl_setpipe_size(write, 1 << 20);
+            });
             // Up to the bound by the default size.
             let rest: Vec<_> = (0..16).map(|_| pipe_with(PipeFlags::CLOEXEC)).collect();
             let mut pipes = Pipes::default();
