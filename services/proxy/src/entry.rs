@@ -5,7 +5,7 @@ use crate::log::ProxyLog;
 use crate::proxy::Proxy;
 use crate::routes::Routes;
 use corelane::service::Limits;
-use corelane::service::entry::choice::{Choice, OneOf, Text};
+use corelane::service::entry::choice::{Choice, OneOf, Text, Use};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
@@ -38,7 +38,7 @@ const SNI: Text = Text::new(
     "NAME>HOST:PORT,..",
     are_routes,
     "give clients that ask for this name in TLS, or one that ends so (*.NAME), these upstreams, without opening their TLS; all others get those of to=, or are broken off",
-);
+).naming(|text| Routes::read(text, None).iter().flat_map(|(_, targets)| targets.ports()).map(Use::Connected).collect());
 
 const LOG: Text = Text::new(
     "log",
