@@ -484,6 +484,7 @@ mod tests {
         "requests",
         "sends",
         "percent",
+        "pipes",
         "ports",
         "sleeps",
         "sockets",
