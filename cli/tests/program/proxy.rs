@@ -255,7 +255,7 @@ fn a_check_warns_of_upstreams_that_nobody_reaches() {
     let folder = Scratch::new();
     let file = folder.path().join("corelane.toml");
     let services = format!(
-        "services = [\n  \"http=http://127.0.0.1:0?to={well}\",\n  \"proxy=tcp://127.0.0.1:0?to={NOBODY},no-such-name.invalid:80\",\n]\n"
+        "services = [\n  \"http=http://127.0.0.1:0?to={well}\",\n  \"proxy=tcp://127.0.0.1:0?to={NOBODY},nosuchname.invalid:80\",\n]\n"
     );
     fs::write(&file, services).unwrap();
     let checked = output(Command::new(PROGRAM).args(["serve", "--check", "--config"]).arg(&file));
@@ -263,7 +263,7 @@ fn a_check_warns_of_upstreams_that_nobody_reaches() {
     assert!(checked.status.success(), "it is no fault of the settings: {said}");
     for expected in [
         format!("warning: {}:3:3: upstream {NOBODY}: at {NOBODY}, it takes no connection: Connection refused", file.display()),
-        format!("warning: {}:3:3: upstream no-such-name.invalid:80: its name is not resolved: ", file.display()),
+        format!("warning: {}:3:3: upstream nosuchname.invalid:80: its name is not resolved: ", file.display()),
     ] {
         assert!(said.contains(&expected), "{said}");
     }
