@@ -98,6 +98,9 @@ fn command(peer: Peer, configuration: &Path, cpus: &[usize]) -> Result<Command> 
     Ok(command)
 }
 
+/// As many as the idle cell has, and some beside: with two descriptors each they have to fit into what a process is commonly allowed.
+const CONNECTIONS: usize = 9_200;
+
 /// Bytes by splice(2), which it takes for what is large; requests on any connection that is free.
 fn haproxy(way: Way, address: SocketAddr, to: SocketAddr) -> String {
     let manner = match way {
@@ -105,7 +108,7 @@ fn haproxy(way: Way, address: SocketAddr, to: SocketAddr) -> String {
         Way::Http => "mode http\n  option http-keep-alive\n  http-reuse always\n  option splice-auto",
     };
     format!(
-        "global\n  nbthread 1\n  maxconn 10000\ndefaults\n  {manner}\n  maxconn 10000\n  timeout connect 10s\n  timeout client 600s\n  timeout server 600s\n\
+        "global\n  nbthread 1\n  maxconn {CONNECTIONS}\n  maxpipes 400\ndefaults\n  {manner}\n  maxconn {CONNECTIONS}\n  timeout connect 10s\n  timeout client 600s\n  timeout server 600s\n\
          frontend front\n  bind {address} backlog 4096\n  default_backend back\nbackend back\n  server one {to}\n"
     )
 }
@@ -115,7 +118,7 @@ fn nginx(way: Way, address: SocketAddr, to: SocketAddr, folder: &Path) -> String
     let (folder, port) = (folder.display(), address.port());
     let main = format!(
         "daemon off; master_process off; worker_processes 1; pid {folder}/nginx-{port}.pid; error_log stderr crit;\n\
-         events {{ worker_connections 19000; }}\n"
+         events {{ worker_connections 18600; }}\n"
     );
     match way {
         Way::Bytes => format!(
