@@ -54,7 +54,7 @@ pub struct Forward {
 impl Forward {
     /// How long an upstream may be silent that owes something: 60 s.
     pub const TIMEOUT: Duration = TIMEOUT;
-    /// Idle connections that are kept to each upstream on each lane: 32.
+    /// Idle connections that are kept to each upstream on each lane: 256.
     pub const KEPT: usize = KEPT;
 
     /// Sends requests on to these servers, on lane number `lane`.

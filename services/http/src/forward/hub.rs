@@ -22,8 +22,9 @@ pub(super) const TENDING: u64 = 1;
 
 /// How long an upstream may be silent that owes something.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
-/// Idle links that are kept to each upstream.
-pub(super) const KEPT: usize = 32;
+/// Idle links that are kept to each upstream. Answers come in bursts, so most links of a busy lane are idle for a moment; with fewer than that, each burst closes some and opens
+/// them anew, which costs more than a request.
+pub(super) const KEPT: usize = 256;
 
 pub(super) type HubRef = Rc<RefCell<Hub>>;
 
