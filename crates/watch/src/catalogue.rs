@@ -451,7 +451,7 @@ mod tests {
         out
     }
     /// What counters are counted in.
-    const UNITS: [&str; 45] = [
+    const UNITS: [&str; 46] = [
         "accepts",
         "answers",
         "addresses",
