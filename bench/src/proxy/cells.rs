@@ -27,9 +27,9 @@ pub const CELLS: &[(Way, Cell)] = &[
     (Way::Http, cell("http-1048576", get(Page::File, HUGE))),
 ];
 
-/// Pairs that have passed bytes and then rest. With one lane, so many fit into the descriptors that a process is commonly allowed.
+/// Pairs that have passed bytes and then rest. Both connections of one count for its client, and all clients are of one address here: with one lane it may have so many.
 pub const IDLE: Idle =
-    Idle { name: "idle-pairs", connections: 9_000, rss_bytes: Limit::AtMost(1024.0), cpu_ms_per_s: Limit::Under(1.0) };
+    Idle { name: "idle-pairs", connections: 4_500, rss_bytes: Limit::AtMost(1024.0), cpu_ms_per_s: Limit::Under(1.0) };
 
 /// What `--only` may name.
 pub fn names() -> impl Iterator<Item = &'static str> {
