@@ -22,9 +22,9 @@ pub const CELLS: &[(Way, Cell)] = &[
     (Way::Bytes, cell("bytes-4096-d1", echo(SMALL, 64, 1))),
     (Way::Bytes, Cell { bars: &[best(1.0)], ..cell("bytes-1048576", echo(HUGE, 8, 1)) }),
     (Way::Bytes, Cell { bars: &[best(0.8)], ..cell("bytes-new", get(Page::FileAnew, SMALLEST)) }),
-    (Way::Http, Cell { bars: &[best(0.75)], ..cell("http-4096-d1", get(Page::File, SMALL)) }),
-    (Way::Http, cell("http-102400", get(Page::File, LARGE))),
-    (Way::Http, cell("http-1048576", get(Page::File, HUGE))),
+    (Way::Http, Cell { bars: &[best(0.75)], ..cell("pass-4096-d1", get(Page::File, SMALL)) }),
+    (Way::Http, cell("pass-102400", get(Page::File, LARGE))),
+    (Way::Http, cell("pass-1048576", get(Page::File, HUGE))),
 ];
 
 /// Pairs that have passed bytes and then rest. Both connections of one count for its client, and all clients are of one address here: with one lane it may have so many.
