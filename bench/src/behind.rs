@@ -1,4 +1,4 @@
-//! What stands behind the proxies, and how each is told to pass on to it.
+//! The servers behind the proxies, and how each proxy is told to pass on to them.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -24,7 +24,7 @@ use cells::{FILES, IDLE};
 /// Idle pairs of a quick run.
 const QUICK_PAIRS: usize = 500;
 
-/// What to measure.
+/// The cells to measure, and how.
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -65,7 +65,7 @@ impl Arguments {
         Ok(findings)
     }
 
-    /// What pairs cost that rest.
+    /// Memory and CPU time of pairs that rest.
     fn measure_idle(
         &self,
         stage: &mut Stage,

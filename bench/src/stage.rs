@@ -59,7 +59,7 @@ pub struct Stage {
     pub other: Option<Driver>,
     /// The files that web servers serve.
     pub web: Option<Folder>,
-    /// What proxies pass on to: who is started is one then.
+    /// The servers behind proxies; with them, each server that is started is a proxy.
     pub behind: Option<Behind>,
     /// The CPUs of servers that are started, and of what loads them.
     sides: Sides,

@@ -22,7 +22,7 @@ pub struct Change {
     options: String,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Became {
     /// All lanes have it.
@@ -59,7 +59,7 @@ fn served(settings: &[Setting]) -> Vec<(Parts, &str)> {
     services.filter_map(|value| Some((parts(value)?, value))).collect()
 }
 
-/// What is set of a service.
+/// The parts of how a service is set.
 struct Parts {
     name: &'static str,
     /// Where it is served, and its options that do not change.

@@ -1,11 +1,11 @@
 //! Bulk, which passes through pipes of the system's, and what is small, which passes through the lane's memory.
 
-use super::cast::{Cast, Manner, stream};
+use super::cast::{Accepting, Cast, Manner, stream};
 use super::{list, listen, proxied, upstream};
 use corelane::admin::watch::{LaneCounter as L, ServiceCounter as C};
 use corelane::service::Random;
 use corelane::testing::{
-    FaultKind, Faults, MS, Nobody, Peer, Play, Rig, RigPlan, S, Status, Talker, Turn, World, endings, for_seeds, patient,
+    FaultKind, Faults, MS, Nobody, Peer, Rig, RigPlan, S, Status, Talker, World, endings, for_seeds, patient,
 };
 use corelane_upstreams::Settings;
 use std::time::Duration;
@@ -15,21 +15,6 @@ const BULK: usize = 1_000_000;
 /// What comes faster than it is read piles up before the proxy: then receives are large.
 fn piling() -> corelane::service::Limits {
     patient().output_high(128 << 10)
-}
-
-/// Keeps the upstream's end of the one connection.
-struct Accepting(Option<Peer>);
-
-impl Play for Accepting {
-    fn news(&mut self, _: &World, turn: Turn) {
-        if let Turn::Incoming(peer) = turn {
-            self.0 = Some(peer);
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.0.is_some()
-    }
 }
 
 /// A client and its upstream, by a proxy with these limits.

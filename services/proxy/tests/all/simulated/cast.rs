@@ -199,3 +199,18 @@ impl Play for Cast {
         self.talkers.is_over() && self.servers.iter().all(|server| server.is_over)
     }
 }
+
+/// Keeps the server's end of the one connection.
+pub struct Accepting(pub Option<Peer>);
+
+impl Play for Accepting {
+    fn news(&mut self, _: &World, turn: Turn) {
+        if let Turn::Incoming(peer) = turn {
+            self.0 = Some(peer);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_some()
+    }
+}

@@ -1,9 +1,9 @@
 //! What a proxy is for: bytes both ways, shared among upstreams.
 
-use super::cast::{Cast, Manner, SPOKEN, TRAILER, echoed, stream};
+use super::cast::{Accepting, Cast, Manner, SPOKEN, TRAILER, echoed, stream};
 use super::{list, listen, proxied, upstream};
 use corelane::admin::watch::ServiceCounter as C;
-use corelane::testing::{Faults, MS, Nobody, Peer, Play, RigPlan, S, Status, Talker, Turn, World, endings, for_seeds, patient};
+use corelane::testing::{Faults, MS, Nobody, RigPlan, S, Status, Talker, World, endings, for_seeds, patient};
 use corelane_upstreams::{Balance, Check, Settings};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -145,19 +145,4 @@ fn a_drain_waits_for_no_check() {
     let began = world.now();
     rig.drain(&mut Nobody);
     assert!(world.now() - began < S);
-}
-
-/// Keeps the server's end of the one connection.
-struct Accepting(Option<Peer>);
-
-impl Play for Accepting {
-    fn news(&mut self, _: &World, turn: Turn) {
-        if let Turn::Incoming(peer) = turn {
-            self.0 = Some(peer);
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.0.is_some()
-    }
 }
