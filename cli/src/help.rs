@@ -93,7 +93,9 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
 
 /// The command with examples, for the terminal that there is.
 pub fn fitted(command: Command) -> Command {
-    let columns = terminal::size().ok().filter(|_| is_terminal()).map_or(WIDTH_MAX, |(columns, _)| columns.into());
+    // Elsewhere nobody is asked: the library would start a program (tput) for what no terminal tells.
+    let size = is_terminal().then(terminal::size).and_then(Result::ok);
+    let columns = size.map_or(WIDTH_MAX, |(columns, _)| columns.into());
     let width = columns.clamp(WIDTH_MIN, WIDTH_MAX);
     with_examples(brief(command).term_width(width), "", width)
 }

@@ -1,6 +1,7 @@
 //! Rules as ipfw(8) shows them, and changes of them.
 
 use super::asked::Asked;
+use crate::stat::text::plural;
 use anyhow::{Context, Result, anyhow, bail};
 use corelane::admin::gateway::{self, RuleRow};
 use std::path::Path;
@@ -96,7 +97,7 @@ pub fn import(asked: &Asked, file: &Path, only_checks: bool) -> Result<()> {
         let more = changed.added - changed.lines.len();
         let lines = changed.lines.join("\n") + if changed.lines.is_empty() { "" } else { "\n" };
         let more = if more == 0 { String::new() } else { format!("and {more} more\n") };
-        format!("{lines}{more}{} rules {would}added, {} in all", changed.added, changed.rules)
+        format!("{lines}{more}{} {would}added, {} in all", plural(changed.added, "rule"), changed.rules)
     })
 }
 

@@ -22,6 +22,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 on_each_driver!(
     nobody_is_refused_by_program,
@@ -51,6 +52,9 @@ on_each_driver!(
 /// How often a process is followed by another under load.
 const RESTARTS: u64 = 20;
 
+/// How often a client asks that need not hurry.
+const PACE: Duration = Duration::from_millis(1);
+
 /// Follows `server`: the same services, at the addresses where that one listens.
 fn follow(driver: Driver, server: &Server, arguments: &[&str]) -> Server {
     let places: Vec<String> = server.urls.iter().map(|url| format!("echo={url}")).collect();
@@ -78,6 +82,7 @@ fn refused_at(at: SocketAddr, run: &Path, arguments: &[&str]) -> String {
 /// A client for each of its threads, until it is dropped: each connects, asks, has the answer, and closes, again and again.
 struct Load {
     ends: Arc<AtomicBool>,
+    hurries: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
     threads: Vec<thread::JoinHandle<Result<(), String>>>,
 }
@@ -85,18 +90,27 @@ struct Load {
 impl Load {
     fn begin(clients: usize, ask: impl Fn() -> Result<(), String> + Clone + Send + 'static) -> Self {
         let (ends, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let hurries = Arc::new(AtomicBool::new(true));
         let client = |_| {
-            let (ends, answered, ask) = (ends.clone(), answered.clone(), ask.clone());
+            let (ends, hurries, answered, ask) = (ends.clone(), hurries.clone(), answered.clone(), ask.clone());
             thread::spawn(move || {
                 while !ends.load(Ordering::Relaxed) {
                     ask()?;
                     answered.fetch_add(1, Ordering::Relaxed);
+                    if !hurries.load(Ordering::Relaxed) {
+                        thread::sleep(PACE);
+                    }
                 }
                 Ok(())
             })
         };
         let threads = (0..clients).map(client).collect();
-        Self { ends, answered, threads }
+        Self { ends, hurries, answered, threads }
+    }
+
+    /// Whether clients ask as fast as they can. Elsewhere each asks once in [`PACE`]: while the old process lets those go on that it has, for a second.
+    fn hurries(&self, all: bool) {
+        self.hurries.store(all, Ordering::Relaxed);
     }
 
     fn answered(&self) -> u64 {
@@ -140,9 +154,11 @@ fn nobody_is_refused(driver: Driver, test: &str, steering: &str) {
     let load = Load::begin(3, move || connects(at));
     load.goes_on();
     for _ in 0..RESTARTS {
+        load.hurries(true);
         let new = follow(driver, &server, &[]);
         assert_eq!((new.tcp(), &new.steering), (at, &server.steering));
         load.goes_on();
+        load.hurries(false);
         assert_eq!(server.ended().code(), Some(0), "{}", server.words());
         assert!(server.words().contains(&format!("process {} has taken over", new.pid())), "{}", server.words());
         server = new;
@@ -176,8 +192,10 @@ fn nobody_is_refused_over_unix_sockets(driver: Driver) {
     });
     load.goes_on();
     for _ in 0..RESTARTS {
+        load.hurries(true);
         let new = follow(driver, &server, &[]);
         load.goes_on();
+        load.hurries(false);
         assert_eq!(server.ended().code(), Some(0), "{}", server.words());
         server = new;
     }
@@ -430,9 +448,11 @@ fn another_release_is_taken_over_from(driver: Driver) {
         let at = server.tcp();
         let load = Load::begin(2, move || connects(at));
         load.goes_on();
+        load.hurries(true);
         let new = follow(driver, &server, &[]);
         assert_eq!((new.tcp(), &new.steering), (at, &server.steering));
         load.goes_on();
+        load.hurries(false);
         assert_eq!(server.ended().code(), Some(0), "{}", server.words());
         between.join().unwrap();
         load.goes_on();
