@@ -6,6 +6,7 @@
 //! ```
 
 mod check;
+mod dated;
 mod exchange;
 mod fault;
 mod head;

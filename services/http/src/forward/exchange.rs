@@ -200,8 +200,7 @@ impl Forwarded {
         let head = way.answer.expect("an answer has come");
         let has_content = reply.facts.has_content(head.status);
         let is_head = reply.facts.is_head && !head.status.is_without_content();
-        let date = head.date.map(|date| date.text());
-        let answer = reply.passed_on(head.status, date.as_ref().map(|date| &date[..])).lines(&way.lines);
+        let answer = reply.passed_on(head.status, head.date.as_ref().map(|date| &date[..])).lines(&way.lines);
         if is_head && head.status != Status::RESET_CONTENT {
             return match head.length {
                 Some(length) => {

@@ -1,10 +1,11 @@
 //! A request on its way to an upstream, and the answer on its way back: what both connections share.
 
+use super::dated::DateText;
 use super::fault::Fault;
 use super::head::{wants_upgrade, write_answer_lines};
 use corelane::service::{ConnectionId, Instant, Shared};
 use corelane_upstreams::{Tried, Upstream};
-use corelane_wire::http1::{Date, Fields, Framing, Method, Request as Head, Status, Version};
+use corelane_wire::http1::{Fields, Framing, Method, Request as Head, Status, Version};
 use std::collections::VecDeque;
 
 /// Bytes of an answer that wait for the client, and pieces in which they lie: with as many the upstream is not read from. A piece may keep a block of the lane's memory.
@@ -23,7 +24,7 @@ const HINT_END: &[u8] = b"\r\n";
 pub(super) struct AnswerHead {
     pub status: Status,
     /// None where it has none that is one.
-    pub date: Option<Date>,
+    pub date: Option<DateText>,
     /// The length of its content, where it has told that.
     pub length: Option<u64>,
 }
