@@ -139,6 +139,8 @@ pub struct Upstreams {
     resolving: Option<u16>,
     /// Reused by each choice.
     candidates: Vec<Candidate>,
+    /// With what checks of upstreams behind TLS begin.
+    preface: Vec<u8>,
 }
 
 impl Upstreams {
@@ -155,6 +157,7 @@ impl Upstreams {
             ahead: lane,
             resolving: None,
             candidates: Vec::new(),
+            preface: Vec::new(),
         };
         for (number, target) in (0..).zip(targets.all()) {
             if let Place::At(address) = target.place() {
@@ -363,6 +366,16 @@ impl Upstreams {
         Some(Reach { address: one.address.clone(), name: self.listed[usize::from(one.target)].asked.clone() })
     }
 
+    /// Has checks of upstreams behind TLS begin with these bytes, as for [`Reach::preface`].
+    pub fn set_preface(&mut self, bytes: &[u8]) {
+        self.preface = bytes.to_vec();
+    }
+
+    /// How an upstream is connected to for a check; none for a void name.
+    pub(crate) fn reach_checking(&self, upstream: Upstream) -> Option<Reach> {
+        self.reach(upstream).map(|reach| reach.preface(&self.preface))
+    }
+
     /// How upstreams are checked, if they are.
     pub(crate) fn check(&self) -> Option<&Check> {
         self.settings.check.as_ref()
@@ -535,24 +548,25 @@ impl Upstreams {
         changed
     }
 
-    /// The addresses of the name that was asked for have come, or why there are none. Without any, those that are known stay: a name server that is gone takes no upstream with it.
+    /// The addresses of the name that was asked for have come, or why there are none. Without any, those that are known stay: a name server that is gone takes no upstream with it. Returns whether there are
+    /// none for another reason than the last time, which the operator is to be told.
     ///
     /// # Panics
     /// If no resolution is under way.
-    pub fn resolved(&mut self, now: Instant, found: Result<Vec<Address>, String>) {
+    pub fn resolved(&mut self, now: Instant, found: Result<Vec<Address>, String>) -> bool {
         // reason: documented.
         let target = self.resolving.take().expect("a resolution ends once");
         let listed = &mut self.listed[usize::from(target)];
         if listed.is_gone {
-            return;
+            return false;
         }
         let found = found.and_then(|found| if found.is_empty() { Err("it has no address".to_owned()) } else { Ok(found) });
         let mut found = match found {
             Ok(found) => found,
             Err(why) => {
-                listed.fault = Some(why);
                 listed.resolve_at = now + RESOLVE_AGAIN.min(self.settings.resolve_every);
-                return;
+                let before = listed.fault.replace(why);
+                return before != listed.fault;
             }
         };
         (listed.fault, listed.resolve_at) = (None, now + self.settings.resolve_every);
@@ -572,6 +586,7 @@ impl Upstreams {
             self.admit(target, address, rises_from);
             self.check_first(now);
         }
+        false
     }
 
     /// Whether a name was never asked for to the end: its addresses may be on their way, and those who find nobody may wait for them.

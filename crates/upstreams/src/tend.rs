@@ -66,7 +66,8 @@ pub fn tend<T: Talk, S: 'static>(
     while let Some(due) = upstreams.due(cx.now()) {
         match due {
             Due::Resolve { .. } if !cx.ask_offload() => {
-                upstreams.resolved(cx.now(), Err("helper threads have as many calls as they may".to_owned()));
+                // `corelane proxy show` has it.
+                let _ = upstreams.resolved(cx.now(), Err("helper threads have as many calls as they may".to_owned()));
             }
             Due::Resolve { host, port } => {
                 let resolve = tending.resolve;
@@ -74,7 +75,7 @@ pub fn tend<T: Talk, S: 'static>(
             }
             Due::Check { upstream, .. } => {
                 // reason: one that is checked is there.
-                let reach = upstreams.reach(upstream).expect("an upstream that is checked is there");
+                let reach = upstreams.reach_checking(upstream).expect("an upstream that is checked is there");
                 // reason: as above, and it is checked because the settings say so.
                 let probe = Probe::of(upstreams, upstream, cx.now()).expect("what is checked has a check");
                 let until = probe.until();

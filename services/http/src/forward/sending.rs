@@ -119,9 +119,9 @@ pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
 /// A helper thread has asked for a name.
 pub(super) fn resolved(shared: &HubRef, cx: &mut Cx<'_>, outcome: Outcome) {
     let found = found(outcome);
-    if let Err(why) = &found {
+    let why = found.as_ref().err().cloned().unwrap_or_default();
+    if shared.borrow_mut().upstreams.resolved(cx.now(), found) {
         cx.report_kind("resolve", Level::Warn, format_args!("a name of an upstream is not resolved: {why}"));
     }
-    shared.borrow_mut().upstreams.resolved(cx.now(), found);
     tend(shared, cx);
 }
