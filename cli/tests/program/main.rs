@@ -41,6 +41,7 @@ mod polling_load;
 mod profile;
 mod proxied;
 mod proxy;
+mod proxy_peers;
 mod receiving;
 mod refusals;
 mod rpc;

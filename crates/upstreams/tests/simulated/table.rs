@@ -429,6 +429,52 @@ fn a_client_that_makes_an_upstream_fail_takes_it_from_nobody() {
 }
 
 #[test]
+fn what_a_client_did_to_a_shared_upstream_is_forgotten_in_ten_minutes() {
+    let mut table = Upstreams::new(&"10.0.0.1:1,10.0.0.2:1".parse().unwrap(), Settings::new(), 0);
+    let mut use_it = |client: u64, minute: u64, fails: bool| {
+        let now = at(minute * 60_000);
+        let used = table.begin(now, 0, &Tried::default()).unwrap();
+        table.used_by(used, client, now);
+        let ejected = fails && table.failed(used, now, Failure::Reset, Some(client)).is_some();
+        table.end(used);
+        ejected
+    };
+    [2, 2, 1, 1].into_iter().for_each(|client| assert!(!use_it(client, 0, false)));
+    assert!((0..40).all(|_| !use_it(1, 9, true)), "it is shared still");
+    assert!((0..10).any(|_| use_it(1, 11, true)), "nobody else has used it for so long");
+}
+
+#[test]
+fn a_group_serves_nobody_elses_clients() {
+    let mut targets: Targets = "10.0.0.1:1".parse().unwrap();
+    ["10.0.0.2:1", "10.0.0.3:1"].into_iter().for_each(|target| targets.add(target, 1).unwrap());
+    let mut table = Upstreams::new(&targets, Settings { failures_max: 1, ..Settings::new() }, 0);
+    let mut fail = |group| {
+        let used = table.begin_in(group, at(0), 0, &Tried::default()).unwrap();
+        let ejected = table.failed(used, at(0), Failure::Connect, None).is_some();
+        table.end(used);
+        ejected
+    };
+    assert_eq!([0, 0, 1, 1].map(&mut fail), [false, false, true, false], "the last one of a group is never ejected");
+    assert_eq!((table.drain("10.0.0.2:1"), table.drain("10.0.0.3:1")), (1, 1));
+    assert_eq!(table.begin_in(1, at(0), 0, &Tried::default()), None);
+    assert!(table.begin_in(0, at(0), 0, &Tried::default()).is_some());
+}
+
+#[test]
+fn a_name_that_has_lost_its_addresses_takes_no_upstream_with_it() {
+    let mut table = table("a.test:80", Settings::new());
+    assert!(table.due(at(0)).is_some());
+    table.resolved(at(0), Ok(addresses(&["10.0.0.1:80"])));
+    assert!(table.due(at(30_000)).is_some());
+    assert!(table.resolved(at(30_000), Ok(Vec::new())), "it is told once");
+    let row = table.rows(at(30_000)).remove(0);
+    assert_eq!((row.state, row.fault.as_deref()), (State::Up, Some("it has no address")));
+    assert_eq!(table.next_due(), at(35_000), "it is asked again soon");
+    assert!(table.due(at(35_000)).is_some() && !table.resolved(at(35_000), Ok(Vec::new())), "nothing is new");
+}
+
+#[test]
 fn other_targets_take_the_place_of_those_that_go_and_what_is_under_way_goes_on() {
     let mut table = table("10.0.0.1:1,10.0.0.2:1,a.test:80", Settings { failures_max: 1, ..Settings::new() });
     let uses: Vec<Upstream> = (0..2).map(|_| table.begin(at(0), 0, &Tried::default()).unwrap()).collect();

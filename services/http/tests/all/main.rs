@@ -17,4 +17,6 @@ mod peers;
 mod rules_page;
 #[path = "../simulated/mod.rs"]
 mod simulated;
+mod smuggled;
+mod table;
 mod typed;
