@@ -78,6 +78,9 @@ const RESOLVE: Time = Time::new("resolve", "how often names of upstreams are res
 /// The name of the option that names upstreams.
 pub const TO_NAME: &str = TO.name;
 
+/// The names of the options of checks.
+pub const CHECK_NAMES: [&str; 3] = [CHECK.name, CHECK_PATH.name, CHECK_WITHIN.name];
+
 /// All options.
 pub const OPTIONS: &[Choice] = &[
     Choice::Text(TO),
