@@ -70,7 +70,10 @@ const OF_CONNECTIONS: [(&str, &str); 9] = [
     (proxied::OPTION.name(), "the header begins a connection"),
     (tls::UPSTREAM_OPTIONS[0].name(), "datagrams are not passed on by TLS"),
     (tls::UPSTREAM_OPTIONS[1].name(), "datagrams are not passed on by TLS"),
-    (upstreams::CHECK_NAMES[0], "nothing tells whether a server takes datagrams; one that the network says is not there is left out"),
+    (
+        upstreams::CHECK_NAMES[0],
+        "nothing tells whether a server takes datagrams; one that the network says is not there is left out",
+    ),
     (upstreams::CHECK_NAMES[1], "nothing is asked by datagrams"),
     (upstreams::CHECK_NAMES[2], "nothing is asked by datagrams"),
 ];
@@ -195,13 +198,13 @@ mod tests {
         assert_eq!(of("udp://127.0.0.1:0?to=a.test:53,127.0.0.1:1*3&balance=flow&session-idle=5s"), Ok(()));
         for (wrong, said) in [
             ("", "write ?to=HOST:PORT"),
-            ("?to=a:1&check=1s", "check: it means nothing with udp://"),
-            ("?to=a:1&check-path=/", "check-path: it means nothing with udp://"),
-            ("?to=a:1&log=/x", "log: it means nothing with udp://"),
-            ("?to=a:1&send-proxy=v2", "send-proxy: it means nothing with udp://"),
-            ("?to=a:1&proxy-from=10.0.0.0/8", "proxy-from: it means nothing with udp://"),
-            ("?to=a:1&sni=a>b:1", "sni: it means nothing with udp://"),
-            ("?to=a:1&upstream-name=a", "upstream-name: it means nothing with udp://"),
+            ("?to=a:1&check=1s", "option \"check\": it means nothing with udp://"),
+            ("?to=a:1&check-path=/", "option \"check-path\": it means nothing with udp://"),
+            ("?to=a:1&log=/x", "option \"log\": it means nothing with udp://"),
+            ("?to=a:1&send-proxy=v2", "option \"send-proxy\": it means nothing with udp://"),
+            ("?to=a:1&proxy-from=10.0.0.0/8", "option \"proxy-from\": it means nothing with udp://"),
+            ("?to=a:1&sni=a>b:1", "option \"sni\": it means nothing with udp://"),
+            ("?to=a:1&upstream-name=a", "option \"upstream-name\": it means nothing with udp://"),
             ("?to=tls://a:1", "not passed on by TLS"),
             ("?to=a:1,unix:/x", "unix:/x: datagrams are passed on by UDP alone"),
             ("?to=a:1&session-idle=1ms", "session-idle"),

@@ -192,9 +192,10 @@ impl UdpProxy {
             if !replies.send_train(to, None, batch.share(arrival), arrival.datagram_bytes as usize) {
                 continue;
             }
-            if self.sessions.get(index).asked_at.replace(now).is_none() {
-                self.awaited += 1;
-            }
+            let session = self.sessions.get(index);
+            session.asked_at.get_or_insert(now);
+            self.awaited += u32::from(session.owed == 0);
+            session.owed = session.owed.saturating_add(datagrams as u32);
             self.upstreams.note_bytes(upstream, arrival.bytes(), 0);
             cx.count(UdpCounter::ToUpstreams, datagrams);
         }
@@ -203,12 +204,17 @@ impl UdpProxy {
     /// Datagrams of the upstream of a session.
     fn from_upstream(&mut self, cx: &mut Cx<'_>, index: u32, batch: &Datagrams) {
         let (now, most) = (cx.now(), cx.limits().datagrams_waiting_max / BURST);
+        // All lanes may have agreed that nothing is left.
+        if self.is_draining && !self.owes() {
+            return;
+        }
         self.sessions.touch(index, now, Towards::Client);
         let session = self.sessions.get(index);
         session.is_answered = true;
-        let (served, upstream) = (session.served, session.upstream);
+        let (served, upstream, owed) = (session.served, session.upstream, session.owed);
+        session.owed = owed.saturating_sub(batch.arrivals().iter().map(Arrival::datagrams).sum::<usize>() as u32);
+        self.awaited -= u32::from(owed > 0 && session.owed == 0);
         if let Some(asked_at) = session.asked_at.take() {
-            self.awaited -= 1;
             self.upstreams.answered(upstream, now, now - asked_at);
         }
         for arrival in batch.arrivals() {
@@ -230,7 +236,7 @@ impl UdpProxy {
     fn end(&mut self, cx: &mut Cx<'_>, index: u32) {
         let session = self.sessions.remove(index);
         cx.close_datagrams(session.socket);
-        self.awaited -= u32::from(session.asked_at.is_some());
+        self.awaited -= u32::from(session.owed > 0);
         if session.is_open {
             self.upstreams.disconnected(session.upstream);
         }

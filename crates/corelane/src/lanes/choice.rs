@@ -113,6 +113,8 @@ pub enum Use {
     Connected(u16),
     /// A server that is to take connections: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`.
     Upstream(String),
+    /// One that takes datagrams: its name is to have an address. Whether anybody is there cannot be asked.
+    Named(String),
 }
 
 impl Flag {

@@ -31,8 +31,10 @@ pub(super) struct Session {
     pub socket: SocketId,
     /// That is open.
     pub is_open: bool,
-    /// Since when the upstream owes an answer, if it does.
+    /// Since when the upstream has been silent that was told something.
     pub asked_at: Option<Instant>,
+    /// Datagrams that the upstream was sent and has not answered, if it answers each with one. Where it does not, that is a guess.
+    pub owed: u32,
     /// The upstream has answered.
     pub is_answered: bool,
     /// Its client has spoken again since.
@@ -62,6 +64,7 @@ impl Session {
             socket,
             is_open: false,
             asked_at: None,
+            owed: 0,
             is_answered: false,
             is_proved: false,
             active_at: now,
