@@ -41,6 +41,8 @@ mod polling_load;
 mod profile;
 mod proxied;
 mod proxy;
+mod proxy_take_over;
+mod proxy_udp;
 mod receiving;
 mod refusals;
 mod rpc;

@@ -579,6 +579,11 @@ impl Upstreams {
         self.listed.iter().any(|listed| !listed.is_known && listed.fault.is_none())
     }
 
+    /// The first of such names, as the operator wrote it.
+    pub fn awaited_name(&self) -> Option<&str> {
+        self.listed.iter().find(|listed| !listed.is_known && listed.fault.is_none()).map(|listed| listed.target.name())
+    }
+
     /// How many upstreams are in rotation, and how many there are: a name without an address is one.
     pub fn in_rotation(&self, now: Instant) -> (usize, usize) {
         let mut has_none: Vec<bool> = self.listed.iter().map(|listed| !listed.is_gone).collect();

@@ -167,9 +167,25 @@ pub trait Exchange<A: Application>: 'static {
         Produced::End
     }
 
+    /// Which ends of its client's connection it is to learn of while it waits, with the content whole: it is [gone](Exchange::gone) then. By default of none before it answers.
+    fn minds(&self) -> Minds {
+        Minds::Nothing
+    }
+
     /// The exchange has ended, and its answer is not whole: its connection has ended, by a panic of this exchange as well; or its content was refused, from the beginning (413 (Content Too Large))
     /// or later; or it was refused what it needs, and said so; or it has ended its content short of what was announced.
     fn gone(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>) {}
+}
+
+/// Which ends of a client's connection an exchange is to learn of while it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Minds {
+    /// None: they show when it answers.
+    Nothing,
+    /// That the client breaks off.
+    Resets,
+    /// That it breaks off, or finishes its side. One that closes its connection does so; one that finishes may hear on, and is not answered then.
+    Ends,
 }
 
 /// Whether an exchange takes more content.

@@ -61,6 +61,11 @@ const UPSTREAM_TIMEOUT: Time = Time::new(
 )
 .between(Duration::from_millis(100), Duration::from_secs(240), Forward::TIMEOUT);
 
+const ABORT_ON_CLOSE: Flag = Flag::new(
+    "abort-on-close",
+    "with to=HOST:PORT, let a request go whose client closes its side before the answer, though it might still hear it",
+);
+
 /// What says how files are served.
 const OF_FILES: [&str; 4] = [INDEX.name, LISTING.name, ERRORS.name, CACHE_BYTES.name];
 
@@ -70,7 +75,7 @@ const LOG: Text =
 const LOG_FORMAT: OneOf =
     OneOf::new("log-format", "FORMAT", &[COMBINED, JSON], "with log=FILE, how a line is written: json is an object");
 
-const OWN: [Choice; 16] = [
+const OWN: [Choice; 17] = [
     Choice::Text(ROOT),
     Choice::Text(SITE),
     Choice::Text(INDEX),
@@ -85,6 +90,7 @@ const OWN: [Choice; 16] = [
     Choice::OneOf(LOG_FORMAT),
     proxied::OPTION,
     Choice::Time(UPSTREAM_TIMEOUT),
+    Choice::Flag(ABORT_ON_CLOSE),
     tls::UPSTREAM_OPTIONS[0],
     tls::UPSTREAM_OPTIONS[1],
 ];
@@ -126,7 +132,8 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
         let lanes = forward(lanes, asked, log.clone(), behind)?;
         return Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)));
     }
-    let of_upstreams = [UPSTREAM_TIMEOUT.name, tls::UPSTREAM_OPTIONS[0].name(), tls::UPSTREAM_OPTIONS[1].name()];
+    let of_upstreams =
+        [UPSTREAM_TIMEOUT.name, ABORT_ON_CLOSE.name, tls::UPSTREAM_OPTIONS[0].name(), tls::UPSTREAM_OPTIONS[1].name()];
     if let Some(option) = of_upstreams.into_iter().find(|option| chosen.has(option)) {
         return Err(asked.refuse(option, "it means nothing without to=HOST:PORT"));
     }
@@ -189,9 +196,9 @@ fn forward(lanes: Lanes, asked: &Asked, log: Option<AccessLog>, behind: upstream
     if let Some(option) = others.into_iter().find(|option| chosen.has(option)) {
         return Err(asked.refuse(option, "with to=HOST:PORT all requests are sent on: leave one of them out"));
     }
-    let timeout = chosen.time(&UPSTREAM_TIMEOUT);
+    let (timeout, aborts) = (chosen.time(&UPSTREAM_TIMEOUT), chosen.flag(&ABORT_ON_CLOSE));
     let speak_tls = behind.targets.speak_tls();
-    let lanes = serve(lanes, asked, log, move |lane| Forward::new(&behind, lane).timeout(timeout))?;
+    let lanes = serve(lanes, asked, log, move |lane| Forward::new(&behind, lane).timeout(timeout).abort_on_close(aborts))?;
     tls::towards(lanes, asked, speak_tls, |client| client.protocols(&[b"http/1.1"]))
 }
 

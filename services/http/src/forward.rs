@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::within::Within;
 use crate::{Reply, Request};
 use corelane::service::{Outcome, Refused};
-use corelane::{Cx, Silent};
+use corelane::{Address, Cx, Silent};
 use corelane_upstreams::entry::Behind;
 use corelane_upstreams::{Targets, Upstreams};
 use corelane_wire::http1::{Method, Status};
@@ -71,6 +71,19 @@ impl Forward {
     /// How long an upstream that owes an answer, or the rest of one, may be silent. Then the client is told 504 (Gateway Timeout), or its answer is broken off. `answer_limit` is to be longer.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.hub.borrow_mut().timeout = timeout;
+        self
+    }
+
+    /// Lets a request go, with what is under way to its upstream, whose client finishes its side before it is answered: so does one that closes its connection. One that finishes and hears
+    /// on is not answered then. By default it is, and only a client that breaks off is noticed.
+    pub fn abort_on_close(self, aborts: bool) -> Self {
+        self.hub.borrow_mut().aborts_on_close = aborts;
+        self
+    }
+
+    /// Has names resolved by something else than the system.
+    pub fn resolving(self, resolve: fn(&str, u16) -> Result<Vec<Address>, String>) -> Self {
+        self.hub.borrow_mut().resolve = resolve;
         self
     }
 

@@ -7,7 +7,7 @@
 
 mod names;
 
-use crate::application::{Application, Exchange, Flow, Goes, Handled, Produced};
+use crate::application::{Application, Exchange, Flow, Goes, Handled, Minds, Produced};
 use crate::within::Within;
 use crate::{Parts, Reply, Request};
 use corelane::service::{Declaration, Outcome, Refused, Shared};
@@ -149,6 +149,10 @@ impl<A: Application<Talk = Silent>> Exchange<Hosts<A>> for OfSite<A> {
 
     fn produce(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>, parts: &mut Parts<'_>) -> Produced {
         self.exchange.produce(&mut hosts.sites[self.site], cx, parts)
+    }
+
+    fn minds(&self) -> Minds {
+        self.exchange.minds()
     }
 
     fn gone(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>) {

@@ -63,7 +63,7 @@ mod unsent;
 mod within;
 
 pub use answer::{Answer, HEAD_BYTES_MAX};
-pub use application::{Application, Exchange, First, Flow, Goes, Handled, Produced};
+pub use application::{Application, Exchange, First, Flow, Goes, Handled, Minds, Produced};
 pub use counters::{HttpCounter, NoCounter};
 pub use deliver::{Deliver, Now};
 pub use entry::{DEFAULT_PORT, DEFAULT_TLS_PORT, ENTRY};

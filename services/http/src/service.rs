@@ -1,6 +1,6 @@
 //! HTTP as a service over connections: which part of it a connection is in.
 
-use crate::application::Application;
+use crate::application::{Application, Minds};
 use crate::backlog::UNAVAILABLE_AND_CLOSED;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
@@ -266,6 +266,9 @@ impl<A: Application> StreamService for Http<A> {
         if let Some(Active::Running(mut running)) = session.active.map(|active| self.spare.unboxed(active)) {
             // Its connection has ended, and with it what it owed.
             drop(running.owed.take());
+            if ending == Ending::Error && running.exchange.minds() != Minds::Nothing {
+                cx.count(HttpCounter::ForwardsAbandoned, 1);
+            }
             self.tell_gone(cx, &mut running);
         }
         self.count_answers(cx);

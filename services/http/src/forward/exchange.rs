@@ -4,7 +4,7 @@ use super::fault::{Fault, count, explain};
 use super::hub::{Hub, HubRef};
 use super::sending::again;
 use super::up::Stage;
-use crate::application::{Application, Exchange, Flow, Goes, Produced};
+use crate::application::{Application, Exchange, Flow, Goes, Minds, Produced};
 use crate::{Answered, Parts, Reply};
 use corelane::service::{Chain, Refused, Shared};
 use corelane::{Cx, Silent};
@@ -153,6 +153,11 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
             return Produced::Broken;
         }
         Produced::Wait
+    }
+
+    /// The upstream is spared work for nobody.
+    fn minds(&self) -> Minds {
+        if self.hub.borrow().aborts_on_close { Minds::Ends } else { Minds::Resets }
     }
 
     fn gone(&mut self, _application: &mut A, cx: &mut Cx<'_>) {

@@ -67,8 +67,8 @@ impl Facts {
 pub(super) struct Way {
     pub client: ConnectionId,
     pub facts: Facts,
-    /// The one that it is sent to, which it uses until its end.
-    pub upstream: Upstream,
+    /// The one that it is sent to, which it uses until its end; none as long as it waits for names to be resolved.
+    pub upstream: Option<Upstream>,
     /// Its key, for the choice of that.
     pub key: u64,
     /// Its client, whose bytes may have made an upstream fail.
@@ -105,7 +105,11 @@ pub(super) struct Way {
 }
 
 impl Way {
-    pub fn new((client, facts): (ConnectionId, Facts), (upstream, key, asker): (Upstream, u64, u64), now: Instant) -> Self {
+    pub fn new(
+        (client, facts): (ConnectionId, Facts),
+        (upstream, key, asker): (Option<Upstream>, u64, u64),
+        now: Instant,
+    ) -> Self {
         Self {
             client,
             facts,

@@ -297,6 +297,61 @@ fn a_changed_protocol_passes_both_ways_until_either_ends() {
 }
 
 #[test]
+fn a_client_that_leaves_is_noticed_while_its_request_waits() {
+    let mut case = Case::new(7, |forward| forward.abort_on_close(true));
+    // One server says nothing, the other one half of its content; one request has content of its own.
+    let requests =
+        [get("/silent/1"), get("/stall/1"), "PUT /silent/2 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nok".to_owned()];
+    let mut left = 0;
+    for request in &requests {
+        for leaves in [Peer::finish, Peer::close, Peer::reset] {
+            let peer = case.rig.connect(1);
+            case.rig.wait(MS);
+            assert_eq!(peer.send(request.as_bytes()), request.len());
+            case.rig.wait(20 * MS);
+            assert_eq!((case.seen().len(), case.rig.connections()), (1, 3), "a client, a link, and its other end");
+            leaves(&peer);
+            case.rig.wait(20 * MS);
+            left += 1;
+            assert_eq!(case.rig.named("forwards_abandoned"), left, "{request}");
+            peer.close();
+            case.rig.wait(20 * MS);
+            assert_eq!(case.rig.connections(), 0, "what was under way is let go");
+        }
+    }
+    // One that asks for more at once is no one that leaves, and each of its requests is answered in turn.
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    peer.send(get("/whole/1").repeat(3).as_bytes());
+    let answer = case.hear(&peer);
+    assert_eq!(answer.matches("1:0").count(), 3, "{answer}");
+    // It is the upstream's answer that decides, where that is there already.
+    peer.send(get("/whole/1").as_bytes());
+    assert!(case.hear(&peer).ends_with("1:0"));
+    peer.close();
+    case.rig.wait(20 * MS);
+    assert_eq!((case.rig.named("forwards_abandoned"), case.rig.named("forwards_reused")), (left, 3));
+    case.close();
+    // Who has finished and hears on is answered otherwise.
+    let mut case = Case::new(8, |forward| forward.timeout(2 * S));
+    for (leaves, abandoned) in [(Peer::finish as fn(&Peer), 0), (Peer::reset, 1)] {
+        let peer = case.rig.connect(1);
+        case.rig.wait(MS);
+        peer.send(get("/silent/1").as_bytes());
+        case.rig.wait(20 * MS);
+        leaves(&peer);
+        case.rig.wait(20 * MS);
+        assert_eq!(case.rig.named("forwards_abandoned"), abandoned);
+        case.rig.wait(4 * S);
+        assert_eq!(case.hear(&peer).starts_with("HTTP/1.1 504 "), abandoned == 0);
+        peer.close();
+        case.rig.wait(20 * MS);
+        assert_eq!(case.rig.connections(), 0);
+    }
+    case.close();
+}
+
+#[test]
 fn who_is_not_there_is_said_in_words() {
     let world = World::new(1, Faults::none());
     let mut behind = behind_at(9999);
