@@ -173,7 +173,7 @@ impl UdpProxy {
     }
 
     /// Datagrams of clients.
-    fn from_clients(&mut self, cx: &mut Cx<'_>, batch: &Datagrams) {
+    fn pass_to_upstreams(&mut self, cx: &mut Cx<'_>, batch: &Datagrams) {
         let (now, most) = (cx.now(), cx.limits().datagrams_waiting_max / BURST);
         for arrival in batch.arrivals() {
             let datagrams = arrival.datagrams();
@@ -202,7 +202,7 @@ impl UdpProxy {
     }
 
     /// Datagrams of the upstream of a session.
-    fn from_upstream(&mut self, cx: &mut Cx<'_>, index: u32, batch: &Datagrams) {
+    fn pass_to_client(&mut self, cx: &mut Cx<'_>, index: u32, batch: &Datagrams) {
         let (now, most) = (cx.now(), cx.limits().datagrams_waiting_max / BURST);
         // All lanes may have agreed that nothing is left.
         if self.is_draining && !self.owes() {
@@ -340,8 +340,8 @@ impl DatagramService for UdpProxy {
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, _replies: &mut Replies) {
         match self.sessions.of_socket(cx.socket()) {
-            Some(index) => self.from_upstream(cx, index, batch),
-            None => self.from_clients(cx, batch),
+            Some(index) => self.pass_to_client(cx, index, batch),
+            None => self.pass_to_upstreams(cx, batch),
         }
     }
 
