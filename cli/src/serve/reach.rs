@@ -31,8 +31,10 @@ pub fn warnings(lanes: &Lanes, settings: &[Setting]) -> Vec<String> {
     let mut left: BTreeSet<String> = lanes.uses().into_iter().filter_map(upstream).collect();
     let mut warnings: Vec<String> = Vec::new();
     let mut warn = |name: &str, why: &str| {
-        let at =
-            settings.iter().find(|setting| setting.has(name)).map_or_else(String::new, |setting| format!("{}: ", setting.at()));
+        let at = settings
+            .iter()
+            .find(|setting| setting.has(name))
+            .map_or_else(String::new, |setting| format!("{}: ", setting.place_of(name)));
         warnings.push(format!("{at}upstream {name}: {why}"));
     };
     let (tell, told) = channel();

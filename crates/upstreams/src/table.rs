@@ -126,6 +126,8 @@ struct Entry {
 #[derive(Debug)]
 pub struct Upstreams {
     settings: Settings,
+    /// The site whose they are, where there are several.
+    site: Option<Arc<str>>,
     lane: usize,
     /// Some were spoken to by TLS at the start, so it can be.
     speaks_tls: bool,
@@ -147,6 +149,7 @@ impl Upstreams {
         let listed = targets.all().iter().map(Listed::new).collect();
         let mut table = Self {
             settings,
+            site: None,
             lane,
             speaks_tls: targets.speak_tls(),
             listed,
@@ -165,6 +168,19 @@ impl Upstreams {
         table
     }
 
+    /// They are of this site, beside others of the same service: they are shown as `SITE/UPSTREAM`, and that names them to operators as well.
+    pub fn name_site(&mut self, site: &str) {
+        self.site = Some(site.into());
+    }
+
+    /// A name as it is shown.
+    fn shown(&self, name: &str) -> String {
+        match &self.site {
+            Some(site) => format!("{site}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
     /// The lane has begun.
     pub fn start(&mut self, now: Instant) {
         self.check_first(now);
@@ -174,7 +190,7 @@ impl Upstreams {
     /// nobody, and leave when what is under way there has ended. What is [due](Upstreams::due) has changed then. Those of [groups](Target::group) but the first stay. Returns
     /// whether it can be followed: no client of TLS is there where none was asked for at the start.
     pub fn retarget(&mut self, targets: &Targets, now: Instant) -> bool {
-        if targets.speak_tls() && !self.speaks_tls {
+        if !self.can_retarget(targets) {
             return false;
         }
         let of_first: Vec<usize> = (0..self.listed.len()).filter(|&number| self.listed[number].target.group() == 0).collect();
@@ -197,6 +213,11 @@ impl Upstreams {
         }
         self.check_first(now);
         true
+    }
+
+    /// Whether that can be followed.
+    pub fn can_retarget(&self, targets: &Targets) -> bool {
+        self.speaks_tls || !targets.speak_tls()
     }
 
     /// A target is none any more.
@@ -373,6 +394,11 @@ impl Upstreams {
         self.find(upstream).map(|one| self.listed[usize::from(one.target)].target.name())
     }
 
+    /// Its name as it is shown; none for a void one.
+    pub fn shown_name(&self, upstream: Upstream) -> Option<String> {
+        self.name(upstream).map(|name| self.shown(name))
+    }
+
     /// Whether something new may go there, for who keeps connections: false for one that is drained, down or leaving, and for a void name.
     pub fn serves(&self, upstream: Upstream) -> bool {
         self.find(upstream).is_some_and(One::serves)
@@ -448,7 +474,7 @@ impl Upstreams {
         self.settle(upstream.index);
     }
 
-    /// Takes upstreams out: nothing new goes there, and what is under way goes on. `name` is a target as it was written, or one address of a name. Returns how many
+    /// Takes upstreams out: nothing new goes there, and what is under way goes on. `name` is a target as it was written, or one address of a name, with `SITE/` before it if only those of one site are meant. Returns how many
     /// it names; 0 for an unknown one.
     pub fn drain(&mut self, name: &str) -> usize {
         self.set_drained(name, true, |_| {})
@@ -460,6 +486,8 @@ impl Upstreams {
     }
 
     fn set_drained(&mut self, name: &str, is_drained: bool, changed: impl Fn(&mut One)) -> usize {
+        let of_site = self.site.as_deref().and_then(|site| name.strip_prefix(site)?.strip_prefix('/'));
+        let name = of_site.unwrap_or(name);
         // Several groups may have it.
         let mut targets = Vec::new();
         for (target, listed) in
@@ -600,7 +628,7 @@ impl Upstreams {
     /// The rows of the targets of these numbers.
     pub(crate) fn rows_of(&self, targets: Range<usize>, now: Instant) -> Vec<Row> {
         let row = |one: &One| Row {
-            name: self.listed[usize::from(one.target)].target.name().to_owned(),
+            name: self.shown(self.listed[usize::from(one.target)].target.name()),
             address: Some(one.address.clone()),
             state: self.state(one, now),
             weight: one.weight,
@@ -615,7 +643,8 @@ impl Upstreams {
             let before = rows.len();
             rows.extend(self.all().filter(|one| one.target == number).map(row));
             if rows.len() == before && !listed.is_gone {
-                rows.push(Row::unknown(&listed.target, listed.fault.clone()));
+                let name = self.shown(listed.target.name());
+                rows.push(Row { name, ..Row::unknown(&listed.target, listed.fault.clone()) });
             }
         }
         rows

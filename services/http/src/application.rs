@@ -1,6 +1,7 @@
 //! What an author writes: applications, and exchanges that go on after the first call.
 
 use crate::outcome::{Answered, Begun, Switched};
+use crate::request::Whose;
 use crate::within::Within;
 use crate::{Parts, Reply, Request};
 use corelane::service::{Asking, Call, Declaration, Lost, Origin, Outcome, Refused, Shared};
@@ -84,12 +85,32 @@ pub trait Application: Sized + 'static {
     /// As [`StreamService::ending`](corelane::StreamService::ending).
     fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
+    /// Which of several applications within it a request is for, by its host and the name in TLS.
+    #[doc(hidden)] // The service calls it, and no program.
+    fn whose(&self, _cx: &mut Cx<'_, Self::Talk>, _host: Option<&[u8]>) -> Whose {
+        Whose::Anybody
+    }
+
     /// Shows `see` each table of upstreams that it has: so operators see them, take them out and in again.
     fn upstreams(&mut self, _see: &mut dyn FnMut(&mut Upstreams)) {}
 
     /// From now on it has these upstreams, or has none as before. Returns whether that is so.
     fn retarget(&mut self, _cx: &mut Cx<'_, Self::Talk>, targets: Option<&Targets>) -> bool {
         targets.is_none()
+    }
+
+    /// Whether it could do so.
+    fn can_retarget(&mut self, targets: Option<&Targets>) -> bool {
+        targets.is_none()
+    }
+
+    /// The same for itself, or for each of several applications within it: all of them, or none.
+    #[doc(hidden)] // The service calls it, and no program.
+    fn retarget_each(&mut self, cx: &mut Cx<'_, Self::Talk>, targets: &[Option<Targets>]) -> bool {
+        match targets {
+            [targets] => self.retarget(cx, targets.as_ref()),
+            _ => false,
+        }
     }
 }
 

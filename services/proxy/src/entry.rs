@@ -5,7 +5,7 @@ use crate::log::ProxyLog;
 use crate::proxy::Proxy;
 use crate::routes::Routes;
 use corelane::service::Limits;
-use corelane::service::entry::choice::{Choice, OneOf, Text, Use};
+use corelane::service::entry::choice::{Choice, OneOf, Text, Use, any, joined};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
@@ -58,20 +58,7 @@ const OWN: [Choice; 6] = [
 ];
 
 /// The upstreams' options, and the proxy's own.
-const OPTIONS: [Choice; upstreams::OPTIONS.len() + OWN.len()] = {
-    let mut all = [OWN[0]; upstreams::OPTIONS.len() + OWN.len()];
-    let mut at = 0;
-    while at < upstreams::OPTIONS.len() {
-        all[at] = upstreams::OPTIONS[at];
-        at += 1;
-    }
-    let mut own = 0;
-    while own < OWN.len() {
-        all[at + own] = OWN[own];
-        own += 1;
-    }
-    all
-};
+const OPTIONS: [Choice; upstreams::OPTIONS.len() + OWN.len()] = joined(upstreams::OPTIONS, &OWN);
 
 /// Bytes both ways, in plain and behind TLS.
 pub static ENTRY: Entry = Entry::new(
@@ -88,11 +75,6 @@ pub static ENTRY: Entry = Entry::new(
 .options(&OPTIONS)
 .live(LIVE)
 .limits(limits);
-
-/// Whether a file can be opened shows when it is.
-fn any(_: &str) -> std::result::Result<(), String> {
-    Ok(())
-}
 
 fn are_routes(text: &str) -> std::result::Result<(), String> {
     Routes::read(text, None).map(drop).map_err(|error| error.to_string())

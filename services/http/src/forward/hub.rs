@@ -185,7 +185,7 @@ impl Hub {
         let Some(failure) = failure else { return };
         let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
         cx.count(HttpCounter::Ejections, 1);
-        let name = self.upstreams.name(upstream).unwrap_or_default();
+        let name = self.upstreams.shown_name(upstream).unwrap_or_default();
         let words = format_args!(
             "upstream {name} is left out for {:?}: {} failures in a row, the last one {failure:?}",
             ejected.lasts, ejected.failures
@@ -258,7 +258,7 @@ impl Hub {
         let up = self.ups.get(up);
         let reach = self.upstreams.reach(up.upstream);
         let failure = failure_to_agree(ending, reach.as_ref(), refused.is_some(), up.way.is_some())?;
-        let name = self.upstreams.name(up.upstream).unwrap_or_default();
+        let name = self.upstreams.shown_name(up.upstream).unwrap_or_default();
         let why = refused.unwrap_or_else(|| "it has not ended its handshake in time".to_owned());
         cx.report_kind("untrusted", Level::Warn, format_args!("no TLS with upstream {name}: {why}"));
         Some(failure)
@@ -267,7 +267,7 @@ impl Hub {
     /// A check of an upstream has ended.
     pub fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
         self.checks.end(cx.id());
-        let name = self.upstreams.name(upstream).unwrap_or_default().to_owned();
+        let name = self.upstreams.shown_name(upstream).unwrap_or_default();
         match self.upstreams.checked(upstream, cx.now(), is_well) {
             Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
             Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: its checks fail")),

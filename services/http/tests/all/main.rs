@@ -17,4 +17,5 @@ mod peers;
 mod rules_page;
 #[path = "../simulated/mod.rs"]
 mod simulated;
+mod sited;
 mod typed;
