@@ -118,11 +118,6 @@ impl Setting {
         Self { key: "services".to_owned(), value: value.to_owned(), at: String::new(), tables: None }
     }
 
-    /// Where it stands: FILE:LINE:COLUMN, or the variable.
-    pub fn at(&self) -> &str {
-        &self.at
-    }
-
     /// What is wrong with it, if it is where it stands alone.
     fn fault<T>(&self, right: impl Fn(Arguments) -> Result<T>) -> Option<anyhow::Error> {
         let wrong = |value: &str| {
@@ -167,7 +162,7 @@ fn name(arg: &Arg) -> &str {
 fn unknown(key: &str) -> String {
     let args = args();
     let mut keys: Vec<&str> = args.iter().map(name).collect();
-    keys.extend(tables::names());
+    tables::names().for_each(|name| keys.push(name));
     format!("there is no {key:?}{}: the keys are {}", did_you_mean(key, keys.iter().copied()), keys.join(", "))
 }
 
@@ -414,7 +409,7 @@ mod tests {
         told.sort_unstable();
         let args = args();
         let mut keys: Vec<&str> = args.iter().map(name).collect();
-        keys.extend(tables::names());
+        tables::names().for_each(|name| keys.push(name));
         keys.sort_unstable();
         assert_eq!(told, keys);
     }

@@ -19,7 +19,7 @@ fn file_of_the_page() -> &'static str {
 fn certify(folder: &Path, name: &str) {
     let [certificate, key] = ["pem", "key"].map(|end| folder.join(format!("{name}.{end}")).to_str().unwrap().to_owned());
     let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
-    let [subject, names] = [format!("/CN={name}.example"), format!("subjectAltName=DNS:{name}.example")];
+    let [subject, names] = [format!("/CN={name}.example"), format!("subjectAltName=DNS:{name}.example,DNS:*.{name}.example")];
     let named = ["-subj", &subject, "-addext", &names, "-addext", "basicConstraints=CA:FALSE"];
     let made =
         output(Command::new("openssl").args(["req", "-x509", "-out", &certificate, "-keyout", &key]).args(kind).args(named));
@@ -27,12 +27,12 @@ fn certify(folder: &Path, name: &str) {
 }
 
 /// The head of the answer that curl gets at this address for this host, whose certificate it checks.
-fn asked(folder: &Path, name: &str, address: SocketAddr, path: &str) -> String {
+fn asked(folder: &Path, name: &str, address: SocketAddr, path: &str, more: &[&str]) -> String {
     let place = format!("{name}.example:{}:{}", address.port(), address.ip());
     let trusted = folder.join(format!("{name}.pem"));
     let url = format!("https://{name}.example:{}{path}", address.port());
     let mut curl = Command::new("curl");
-    curl.args(["-sS", "-o", "/dev/null", "-D", "-", "--resolve", &place, "--cacert"]).arg(&trusted).arg(&url);
+    curl.args(["-sS", "-o", "/dev/null", "-D", "-", "--resolve", &place, "--cacert"]).arg(&trusted).arg(&url).args(more);
     let done = output(&mut curl);
     assert!(done.status.success(), "{url}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()
@@ -52,54 +52,59 @@ fn the_file_of_the_page_serves_two_sites() {
     assert!(text.lines().count() <= 20, "{text}");
     let folder = Scratch::new();
     ["shop", "docs"].iter().for_each(|name| certify(folder.path(), name));
-    fs::create_dir_all(folder.path().join("files/errors")).unwrap();
-    fs::write(folder.path().join("files/site.css"), "p {}").unwrap();
-    let mut behind = Server::start(&["--lanes", "1", "http=http://127.0.0.1:0?reply=8"]);
-    let upstream = behind.address("http").to_string();
+    let mut behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
+    let [shop, docs] = behind.each_ref().map(|server| server.address("http").to_string());
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let scratch = folder.path().to_str().unwrap();
     let text = [
         ("0.0.0.0:80", "127.0.0.1:0"),
-        ("192.0.2.1:443", "127.0.0.1:0"),
-        ("192.0.2.2:443", "127.0.0.1:0"),
+        ("0.0.0.0:443", "127.0.0.1:0"),
         ("/etc/corelane", scratch),
-        ("/srv/docs", &format!("{scratch}/files")),
-        ("127.0.0.1:3000", &upstream),
+        ("127.0.0.1:3000", &shop),
         ("127.0.0.1:3001", &nobody),
+        ("127.0.0.1:4000", &docs),
     ]
     .iter()
     .fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
     let file = folder.path().join("corelane.toml");
     fs::write(&file, text).unwrap();
     let mut server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
-    let [plain, shop, docs] = [0, 1, 2].map(|at: usize| -> SocketAddr {
+    let [plain, secured] = [0, 1].map(|at: usize| -> SocketAddr {
         let url = &server.urls[at];
         url.split_once("://").unwrap().1.parse().unwrap()
     });
 
-    let head = asked(folder.path(), "shop", shop, "/api/x");
+    let head = asked(folder.path(), "shop", secured, "/api/x", &[]);
     assert!(head.starts_with("HTTP/1.1 200 ") && has(&head, "Access-Control-Allow-Origin: https://app.example"), "{head}");
     assert!(has(&head, "Strict-Transport-Security: max-age=63072000; includeSubDomains"), "{head}");
     assert!(has(&head, "Content-Security-Policy: default-src 'self'; img-src 'self' data:"), "{head}");
-    let head = asked(folder.path(), "shop", shop, "/assets/a.js");
+    assert!(has(&head, "Content-Length: 8"), "{head}");
+    let head = asked(folder.path(), "shop", secured, "/assets/a.js", &[]);
     assert!(has(&head, "Cache-Control: max-age=31536000, immutable") && !head.contains("Access-Control"), "{head}");
-    let head = asked(folder.path(), "shop", shop, "/old/a%20b?c=1");
+    let head = asked(folder.path(), "shop", secured, "/old/a%20b?c=1", &[]);
     assert!(head.starts_with("HTTP/1.1 308 ") && has(&head, "Location: https://docs.example/archive/a%20b?c=1"), "{head}");
     assert!(head.contains("Strict-Transport-Security"), "{head}");
 
-    let head = asked(folder.path(), "docs", docs, "/site.css");
+    let head = asked(folder.path(), "docs", secured, "/site.css", &[]);
     assert!(head.starts_with("HTTP/1.1 200 ") && has(&head, "Cache-Control: max-age=3600"), "{head}");
-    let head = asked(folder.path(), "docs", docs, "/none.css");
-    assert!(head.starts_with("HTTP/1.1 404 ") && !head.contains("Cache-Control"), "{head}");
-    assert!(has(&head, "Strict-Transport-Security: max-age=63072000"), "{head}");
+    assert!(has(&head, "Strict-Transport-Security: max-age=63072000") && has(&head, "Content-Length: 9"), "{head}");
+    // Another name in TLS than in the request, and one of no site.
+    for host in ["Host: docs.example", "Host: other.example"] {
+        let head = asked(folder.path(), "shop", secured, "/old", &["-H", host]);
+        assert!(head.starts_with("HTTP/1.1 421 ") && !head.contains("Cache-Control"), "{host}: {head}");
+    }
+    let head = asked(folder.path(), "shop", secured, "/", &["-H", "Host: a.shop.example"]);
+    assert!(head.starts_with("HTTP/1.1 200 "), "names of one site: {head}");
 
     let mut stream = connect(plain);
     let head = exchange(&mut stream, "/a?b", "shop.example");
     assert!(head.starts_with("HTTP/1.1 308 ") && has(&head, "Location: https://shop.example/a?b"), "{head}");
     server.signal(Signal::SIGTERM);
     assert!(server.ended().success());
-    behind.signal(Signal::SIGTERM);
-    assert!(behind.ended().success());
+    for server in &mut behind {
+        server.signal(Signal::SIGTERM);
+        assert!(server.ended().success());
+    }
 }
 
 /// One request and its whole answer, on a connection that stays.
@@ -157,5 +162,86 @@ fn a_hangup_changes_rules_and_upstreams_and_cuts_nobody() {
     for server in &mut behind {
         server.signal(Signal::SIGTERM);
         assert!(server.ended().success());
+    }
+}
+
+#[test]
+fn a_hangup_changes_one_site_of_several_and_cuts_nobody() {
+    let mut behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
+    let [first, second] = behind.each_ref().map(|server| server.address("http").to_string());
+    let folder = Scratch::new();
+    let file = folder.path().join("corelane.toml");
+    let write = |to: &str, field: &str, failures: u32| {
+        let site = |host: &str, keys: &str| format!("[[site]]\nlisten = \"http://127.0.0.1:0\"\nhost = \"{host}\"\n{keys}\n");
+        let a = site("a.example", &format!("to = \"{to}\"\nfield = \"{field}\"\nfailures = {failures}"));
+        let text = format!("sandbox = \"off\"\n{a}{}", site("b.example", &format!("to = \"{first}\"")));
+        let next = folder.path().join("next");
+        fs::write(&next, text).unwrap();
+        fs::rename(&next, &file).unwrap();
+    };
+    write(&first, "/*=X-A: 1", 5);
+    let mut server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
+    let mut stream = connect(server.address("http"));
+    let answer = exchange(&mut stream, "/", "a.example");
+    assert!(has(&answer, "X-A: 1") && has(&answer, "Content-Length: 8"), "{answer}");
+
+    write(&second, "/*=X-A: 2&3", 5);
+    server.signal(Signal::SIGHUP);
+    until("it is said", || server.words().contains("SIGHUP: the options of the sites at \"http://127.0.0.1:0\" are changed"));
+    let answer = exchange(&mut stream, "/", "a.example");
+    assert!(has(&answer, "X-A: 2&3") && has(&answer, "Content-Length: 9"), "{answer}");
+    let answer = exchange(&mut stream, "/", "b.example");
+    assert!(!answer.contains("X-A") && has(&answer, "Content-Length: 8"), "{answer}");
+
+    write(&second, "/*=Content-Length: 3", 5);
+    server.signal(Signal::SIGHUP);
+    until("it is refused", || {
+        server.words().contains("corelane.toml:6:9: field: \"Content-Length: 3\": this field is written by")
+    });
+    write(&second, "/*=X-A: 2&3", 7);
+    server.signal(Signal::SIGHUP);
+    until("what waits is named", || {
+        server.words().contains("corelane.toml:7:12: failures \"7\" of a.example counts from the next")
+    });
+    assert!(has(&exchange(&mut stream, "/", "a.example"), "X-A: 2&3"));
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+    for server in &mut behind {
+        server.signal(Signal::SIGTERM);
+        assert!(server.ended().success());
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_table_is_told_with_its_place() {
+    let folder = Scratch::new();
+    let file = folder.path().join("f.toml");
+    let site = "[[site]]\nlisten = \"http://127.0.0.1:0\"\nhost = \"a\"\nto = \"a:1\"\n";
+    for (text, place, said) in [
+        ("site = 1\n", "1:8", "write [[site]]"),
+        ("[[site]]\nhost = \"a\"\n", "1:1", "listen is missing: write listen = \"https://0.0.0.0:8443\""),
+        ("[[site]]\nlisten = \"http://h:1\"\nhots = \"a\"\n", "3:8", "there is no such key; there are listen, root"),
+        ("[[site]]\nlisten = \"http://127.0.0.1:0\"\nhost = \"a\"\nto = [\"b:1\", \"b\"]\n", "4:6", "write HOST:PORT"),
+        ("[[site]]\nlisten = \"http://127.0.0.1:0\"\nhost = \"a\"\nto = [1.5]\n", "4:7", "it cannot be float"),
+        ("[[site]]\nlisten = \"http://127.0.0.1:0\"\nhost = \"a\"\n", "3:8", "nobody answers for a"),
+        ("[[site]]\nlisten = \"ftp://127.0.0.1:0\"\nhost = \"a\"\nto = \"a:1\"", "1:1", "ftp://127.0.0.1:0"),
+        (&format!("{site}{site}"), "7:8", "\"a\" is named twice"),
+        (
+            &format!("{site}head-bytes = 4096\n{}head-bytes = 8192\n", site.replace("\"a\"", "\"b\"")),
+            "10:14",
+            "f.toml:5:14 says something else",
+        ),
+        (&format!("{0}{0}", site.replace("host = \"a\"\n", "")), "4:1", "is for all other hosts of"),
+        (
+            &format!("{site}[[site]]\nlisten = \"http://127.0.0.1:0\"\nhost = \"b\"\nto = \"b:1\"\nroot = \"/\"\n"),
+            "9:8",
+            "all requests are sent on",
+        ),
+    ] {
+        fs::write(&file, text).unwrap();
+        let done = output(Command::new(PROGRAM).args(["serve", "--check", "--config", file.to_str().unwrap()]));
+        let words = String::from_utf8_lossy(&done.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(&format!("f.toml:{place}: ")) && words.contains(said), "{text}: {words}");
+        assert_eq!(done.status.code(), Some(2), "{text}: {words}");
     }
 }

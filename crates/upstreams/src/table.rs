@@ -10,7 +10,6 @@ use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
 use corelane::service::{Learned, Random};
 use corelane::{Address, Instant};
 use std::num::NonZeroU16;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -617,37 +616,43 @@ impl Upstreams {
 
     /// Each upstream as it is now, and each name that has no address.
     pub fn rows(&self, now: Instant) -> Vec<Row> {
-        self.rows_of(0..self.listed.len(), now)
+        self.rows_from(0, now).collect()
     }
 
-    /// How many targets there are.
-    pub(crate) fn targets(&self) -> usize {
-        self.listed.len()
+    /// How many rows there are.
+    pub(crate) fn row_count(&self) -> usize {
+        self.places().count()
     }
 
-    /// The rows of the targets of these numbers.
-    pub(crate) fn rows_of(&self, targets: Range<usize>, now: Instant) -> Vec<Row> {
-        let row = |one: &One| Row {
-            name: self.shown(self.listed[usize::from(one.target)].target.name()),
-            address: Some(one.address.clone()),
-            state: self.state(one, now),
-            weight: one.weight,
-            uses: one.uses,
-            connections: one.connections,
-            fault: self.listed[usize::from(one.target)].fault.clone(),
-            counts: one.counts.clone(),
-            times: one.times.clone(),
-        };
-        let mut rows: Vec<Row> = Vec::new();
-        for (number, listed) in (0..).zip(&self.listed).skip(targets.start).take(targets.len()) {
-            let before = rows.len();
-            rows.extend(self.all().filter(|one| one.target == number).map(row));
-            if rows.len() == before && !listed.is_gone {
-                let name = self.shown(listed.target.name());
-                rows.push(Row { name, ..Row::unknown(&listed.target, listed.fault.clone()) });
+    /// The rows from this number on.
+    pub(crate) fn rows_from(&self, from: usize, now: Instant) -> impl Iterator<Item = Row> {
+        self.places().skip(from).map(move |(number, one)| {
+            let Listed { target, fault, .. } = &self.listed[number];
+            let name = self.shown(target.name());
+            match one {
+                None => Row { name, ..Row::unknown(target, fault.clone()) },
+                Some(one) => Row {
+                    name,
+                    address: Some(one.address.clone()),
+                    state: self.state(one, now),
+                    weight: one.weight,
+                    uses: one.uses,
+                    connections: one.connections,
+                    fault: fault.clone(),
+                    counts: one.counts.clone(),
+                    times: one.times.clone(),
+                },
             }
-        }
-        rows
+        })
+    }
+
+    /// Each target with each of its upstreams, or with none where it has no address yet.
+    fn places(&self) -> impl Iterator<Item = (usize, Option<&One>)> {
+        self.listed.iter().enumerate().flat_map(|(number, listed)| {
+            let of_target = move |one: &&One| usize::from(one.target) == number;
+            let is_without = !listed.is_gone && !self.all().any(|one| of_target(&one));
+            self.all().filter(of_target).map(move |one| (number, Some(one))).chain(is_without.then_some((number, None)))
+        })
     }
 
     fn state(&self, one: &One, now: Instant) -> State {

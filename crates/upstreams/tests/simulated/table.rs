@@ -4,8 +4,8 @@ use corelane::service::Random;
 use corelane::testing::for_seeds;
 use corelane::{Address, Instant};
 use corelane_upstreams::{
-    Asked, Balance, Check, Due, Failure, Gathering, Page, Row, Settings, State, TRIES_MAX, Targets, Tried, Upstream, Upstreams,
-    since,
+    Asked, Balance, Check, Due, Failure, Gathering, Page, Row, Settings, Shown, State, TRIES_MAX, Targets, Tried, Upstream,
+    Upstreams, since,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -297,13 +297,7 @@ fn rows_of_lanes_are_joined_by_upstream() {
     let second = other.begin(at(0), 0, &Tried::default()).unwrap();
     other.connected(second);
     other.failed(second, at(0), Failure::Reset, None);
-    let mut gathering = Gathering::new();
-    let question = gathering.question().unwrap();
-    for table in [&mut one, &mut other] {
-        gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question).unwrap()).unwrap());
-    }
-    assert_eq!(gathering.question(), None, "all of them are on one page");
-    let before = gathering.shown();
+    let before = gathered([&mut one, &mut other]);
     assert_eq!(before.iter().map(|one| (one.service.as_str(), one.number)).collect::<Vec<_>>(), [("proxy", 3); 2]);
     let row = &before[0].row;
     assert_eq!((row.uses, row.connections, row.counts.uses, row.counts.failed_reset), (2, 1, 2, 1));
@@ -311,14 +305,20 @@ fn rows_of_lanes_are_joined_by_upstream() {
     assert_eq!(row.state, State::Up, "the last one is not ejected");
 
     one.begin(at(0), 0, &Tried::default()).unwrap();
-    let mut gathering = Gathering::new();
-    let question = gathering.question().unwrap();
-    for table in [&mut one, &mut other] {
-        gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question).unwrap()).unwrap());
-    }
-    let later = since(&gathering.shown(), &before);
+    let later = since(&gathered([&mut one, &mut other]), &before);
     let row = &later[0].row;
     assert_eq!((row.counts.uses, row.times.count(), row.uses, row.counts.bytes_to), (1, 0, 3, 0));
+}
+
+/// What two lanes tell together.
+fn gathered(mut lanes: [&mut Upstreams; 2]) -> Vec<Shown> {
+    let mut gathering = Gathering::new();
+    while let Some(question) = gathering.question() {
+        for table in &mut lanes {
+            gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question).unwrap()).unwrap());
+        }
+    }
+    gathering.shown()
 }
 
 /// What a table answers to an operator.
@@ -338,10 +338,10 @@ fn an_operator_is_answered_in_json() {
     let counts = r#""uses":1,"connects":0,"failed_connect":0,"failed_timeout":0,"failed_reset":0,"failed_answer":0,"retries":0,"ejections":0,"checks_failed":0,"bytes_to":0,"bytes_from":0"#;
     let none = counts.replace(r#""uses":1"#, r#""uses":0"#);
     let expected = format!(
-        r#"{{"pages":1,"rows":[{{"name":"10.0.0.1:1","address":"10.0.0.1:1","state":"up","weight":1,"uses_open":1,"connections_open":0,"fault":null,{counts},"microseconds":[[4,1]],"microseconds_sum":3}},{{"name":"b.test:2","address":null,"state":"unresolved","weight":1,"uses_open":0,"connections_open":0,"fault":"no \"such\" name\n",{none},"microseconds":[],"microseconds_sum":0}}]}}"#
+        r#"{{"all":2,"rows":[{{"name":"10.0.0.1:1","address":"10.0.0.1:1","state":"up","weight":1,"uses_open":1,"connections_open":0,"fault":null,{counts},"microseconds":[[4,1]],"microseconds_sum":3}},{{"name":"b.test:2","address":null,"state":"unresolved","weight":1,"uses_open":0,"connections_open":0,"fault":"no \"such\" name\n",{none},"microseconds":[],"microseconds_sum":0}}]}}"#
     );
-    assert_eq!(answer(&mut table, "upstreams show 0"), Some(expected));
-    assert_eq!(answer(&mut table, "upstreams show 18446744073709551615").as_deref(), Some(r#"{"pages":1,"rows":[]}"#));
+    assert_eq!(answer(&mut table, "upstreams show 0 4096"), Some(expected));
+    assert_eq!(answer(&mut table, "upstreams show 18446744073709551615 1").as_deref(), Some(r#"{"all":2,"rows":[]}"#));
     let mut named = |words: &str| answer(&mut table, words);
     assert_eq!(named("upstreams drain 10.0.0.1:1").as_deref(), Some(r#"{"named":1}"#));
     assert_eq!(named("upstreams enable b.test:2").as_deref(), Some(r#"{"named":1}"#), "a name without an address, too");
@@ -354,21 +354,58 @@ fn an_operator_is_answered_in_json() {
 }
 
 #[test]
-fn many_upstreams_are_told_page_by_page_and_each_once() {
+fn as_many_upstreams_as_there_may_be_on_many_lanes_are_told_within_the_bound_and_each_once() {
+    const LANES: usize = 30;
+    let names: Vec<String> = (1..=64).map(|number| format!("a-name-of-usual-length-{number}.test:80")).collect();
+    let mut lanes: Vec<Upstreams> =
+        (0..LANES).map(|lane| Upstreams::new(&names.join(",").parse().unwrap(), Settings::new(), lane)).collect();
+    for lane in &mut lanes {
+        while let Some(Due::Resolve { host, .. }) = lane.due(at(0)) {
+            let name: u8 = host.trim_end_matches(".test").rsplit('-').next().unwrap().parse().unwrap();
+            lane.resolved(at(0), Ok((1..=16).map(|number| format!("10.0.{name}.{number}:80").parse().unwrap()).collect()));
+        }
+        let used = lane.begin(at(0), 0, &Tried::default()).unwrap();
+        lane.answered(used, at(0), Duration::from_micros(3));
+    }
+    let mut gathering = Gathering::new();
+    while let Some(question) = gathering.question() {
+        let answers: Vec<String> = lanes.iter_mut().map(|lane| answer(lane, &question).unwrap()).collect();
+        assert!(answers.iter().all(|answer| answer.len() < 40 << 10), "a lane is not held up");
+        assert!(answers.iter().map(String::len).sum::<usize>() < 1 << 20, "a control answer has 1 MiB");
+        answers.iter().for_each(|answer| gathering.heard("http", 0, serde_json::from_str(answer).unwrap()));
+    }
+    let shown = gathering.shown();
+    assert_eq!(shown.len(), 64 * 16);
+    assert_eq!(shown.iter().map(|one| one.row.counts.uses).sum::<u64>(), LANES as u64);
+    assert!(shown.iter().all(|one| one.row.state == State::Up));
+    // A process that says anything is not asked without end.
+    let (mut gathering, mut questions) = (Gathering::new(), 0);
+    while gathering.question().is_some() {
+        questions += 1;
+        gathering.heard("http", 0, Page { all: usize::MAX, rows: vec![shown[0].row.clone()] });
+    }
+    assert!((100..=1 << 14).contains(&questions), "{questions}");
+}
+
+#[test]
+fn lanes_that_tell_different_numbers_of_rows_are_added_up_right() {
     let many: Vec<String> = (1..=64).map(|port| format!("10.0.0.1:{port}")).collect();
     let mut lanes = [0, 1].map(|lane| Upstreams::new(&many.join(",").parse().unwrap(), Settings::new(), lane));
-    let (mut gathering, mut questions) = (Gathering::new(), 0);
+    for lane in &mut lanes {
+        (0..64).for_each(|_| assert!(lane.begin(at(0), 0, &Tried::default()).is_some()));
+    }
+    let mut gathering = Gathering::new();
     while let Some(question) = gathering.question() {
-        questions += 1;
-        for lane in &mut lanes {
-            let page: Page = serde_json::from_str(&answer(lane, &question).unwrap()).unwrap();
-            assert!(page.rows.len() <= 4, "a lane is not held up");
-            gathering.heard("http", 0, page);
+        let fewer =
+            question.rsplit_once(' ').map(|(words, bytes)| format!("{words} {}", bytes.parse::<usize>().unwrap() / 7)).unwrap();
+        for (lane, question) in lanes.iter_mut().zip([&question, &fewer]) {
+            gathering.heard("http", 0, serde_json::from_str(&answer(lane, question).unwrap()).unwrap());
         }
     }
     let shown = gathering.shown();
     let names: Vec<&str> = shown.iter().map(|one| one.row.name.as_str()).collect();
-    assert_eq!((questions, names), (16, many.iter().map(String::as_str).collect()));
+    assert_eq!(names, many.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(shown.iter().all(|one| one.row.counts.uses == 2));
 }
 
 #[test]

@@ -123,7 +123,8 @@ fn upstreams_are_shown_with_their_sites_and_changed_by_site() {
     let sites = "host=a.example&to=@&field=/*=X-A: 1&host=b.example&to=@".replace('@', &first);
     let running = serving(DriverChoice::Epoll, &sites);
     let mut stream = connect(&running);
-    let shown = || rows(&running, "upstreams show 0").into_iter().map(|row| (row.name, row.state.word())).collect::<Vec<_>>();
+    let shown =
+        || rows(&running, "upstreams show 0 4096").into_iter().map(|row| (row.name, row.state.word())).collect::<Vec<_>>();
     let [a, b] = ["a.example", "b.example"].map(|site| format!("{site}/{first}"));
     assert_eq!(shown(), [(a.clone(), "up"), (b.clone(), "up")]);
     assert_eq!(told(&running, &format!("upstreams drain {a}")), "{\"named\":1}");
