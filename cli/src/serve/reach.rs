@@ -3,6 +3,7 @@
 use super::settings::Setting;
 use corelane::Lanes;
 use corelane::service::entry::choice::Use;
+use corelane_upstreams::{Listing, Place, Source, Target, Targets};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -67,8 +68,35 @@ fn try_all(names: &Mutex<Vec<String>>, tell: &Sender<(String, Vec<String>)>) {
     }
 }
 
-/// What is in the way of connections to an upstream of this name.
+/// What is in the way of connections to an upstream of this name, or to those that a source of it names.
 fn faults(name: &str) -> Vec<String> {
+    match name.parse::<Targets>().ok().and_then(|targets| targets.all().first().cloned()) {
+        Some(target) => match target.place() {
+            Place::Source(source) => faults_of(source, target.tls().is_some()),
+            _ => faults_at(name.trim_start_matches("tls://")),
+        },
+        None => faults_at(name),
+    }
+}
+
+/// What is in the way of a source, and of those that it names.
+fn faults_of(source: &Source, is_tls: bool) -> Vec<String> {
+    match Listing::of(source, None, is_tls).targets {
+        Err(why) => vec![why],
+        Ok(targets) => {
+            let of_target = |target: &Target| {
+                let name = target.name().to_owned();
+                faults_at(name.trim_start_matches("tls://"))
+                    .into_iter()
+                    .map(move |why| format!("{name}: {why}"))
+                    .collect::<Vec<_>>()
+            };
+            targets.unwrap_or_default().iter().take(ADDRESSES_MAX).flat_map(of_target).collect()
+        }
+    }
+}
+
+fn faults_at(name: &str) -> Vec<String> {
     let said =
         |error: io::Error| format!("it takes no connection: {error}; see that it runs, and that nothing between refuses it");
     if let Some(path) = name.strip_prefix("unix:") {

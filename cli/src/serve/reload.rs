@@ -139,6 +139,9 @@ impl Reload {
 
 /// The ports to which services of these lanes connect.
 pub fn ports(lanes: &Lanes) -> BTreeSet<u16> {
+    if lanes.uses().contains(&Use::ConnectedToAny) {
+        return (1..=u16::MAX).collect();
+    }
     lanes.uses().into_iter().filter_map(|used| if let Use::Connected(port) = used { Some(port) } else { None }).collect()
 }
 

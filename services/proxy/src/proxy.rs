@@ -376,10 +376,9 @@ impl StreamService for Proxy {
 
     fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
         let found = found(outcome);
-        if let Err(why) = &found {
-            cx.report_kind("resolve", Level::Warn, format_args!("a name of an upstream is not resolved: {why}"));
+        if let Some(why) = self.upstreams.resolved(cx.now(), found) {
+            cx.report_kind("resolve", Level::Warn, format_args!("upstreams are not known anew: {why}"));
         }
-        self.upstreams.resolved(cx.now(), found);
         self.serve_early(cx);
         self.tend(cx);
     }

@@ -133,7 +133,9 @@ pub enum Use {
     Written(PathBuf),
     /// A TCP port is connected to, at whatever address.
     Connected(u16),
-    /// A server that is to take connections: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`.
+    /// All TCP ports are connected to, at whatever address: which ones shows later, from another source.
+    ConnectedToAny,
+    /// A server that is to take connections: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`; or what names such, as its service has it.
     Upstream(String),
 }
 

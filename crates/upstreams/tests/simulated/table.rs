@@ -4,8 +4,8 @@ use corelane::service::Random;
 use corelane::testing::for_seeds;
 use corelane::{Address, Instant};
 use corelane_upstreams::{
-    Asked, Balance, Check, Due, Failure, Gathering, Page, Row, Settings, Shown, State, TRIES_MAX, Targets, Tried, Upstream,
-    Upstreams, since,
+    Asked, Balance, Check, Due, Failure, Found, Gathering, Listing, Page, Row, Settings, Shown, State, TRIES_MAX, Targets, Tried,
+    Upstream, Upstreams, since,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -152,6 +152,7 @@ impl Play {
     fn tend(&mut self) {
         while let Some(due) = self.table.due(self.now) {
             match due {
+                Due::List { .. } => unreachable!("no source is named"),
                 Due::Resolve { .. } => assert!(!std::mem::replace(&mut self.is_resolving, true), "one at a time"),
                 Due::Check { upstream, .. } => self.checks.push(upstream),
             }
@@ -406,6 +407,57 @@ fn lanes_that_tell_different_numbers_of_rows_are_added_up_right() {
     let names: Vec<&str> = shown.iter().map(|one| one.row.name.as_str()).collect();
     assert_eq!(names, many.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(shown.iter().all(|one| one.row.counts.uses == 2));
+}
+
+/// What a source says.
+fn says(table: &mut Upstreams, seconds: u64, targets: Result<Option<&str>, &str>, stamp: u64) -> Option<String> {
+    let due = table.due(at(seconds * 1_000)).expect("the source is asked");
+    assert!(matches!(due, Due::List { .. }), "{due:?}");
+    let targets = targets.map(|texts| texts.map(|texts| texts.parse::<Targets>().unwrap().all().to_vec()));
+    let listing = Listing { targets: targets.map_err(str::to_owned), stamp: Some(stamp), again: Some(SECOND) };
+    table.resolved(at(seconds * 1_000), Found::Listing(listing))
+}
+
+#[test]
+fn a_source_names_upstreams_and_a_broken_one_leaves_those_that_are_known() {
+    let mut table = table("file:/list,10.0.0.9:1", Settings::new());
+    let names = |table: &Upstreams| table.rows(at(0)).into_iter().map(|row| (row.name, row.state)).collect::<Vec<_>>();
+    assert_eq!(names(&table)[0], ("file:/list".to_owned(), State::Unresolved));
+    assert!(table.awaits_names());
+    assert_eq!(says(&mut table, 0, Ok(Some("10.0.0.1:1,10.0.0.2:1*3")), 1), None);
+    let up = |name: &str| (name.to_owned(), State::Up);
+    assert_eq!(names(&table), ["10.0.0.9:1", "10.0.0.1:1", "10.0.0.2:1"].map(up));
+    assert_eq!((table.in_rotation(at(0)), table.awaits_names()), ((3, 3), false));
+    let used = (0..10).map(|_| table.begin(at(0), 0, &Tried::default()).unwrap()).collect::<Vec<_>>();
+    assert_eq!(table.due(at(500)), None, "it is looked at each second");
+
+    let broken = says(&mut table, 1, Err("/list:2:1: it is broken"), 2);
+    assert_eq!(broken.as_deref(), Some("/list:2:1: it is broken"));
+    assert_eq!(table.in_rotation(at(1_000)), (3, 3), "those that are known stay");
+    let row = table.rows(at(0)).into_iter().find(|row| row.name == "file:/list").unwrap();
+    assert_eq!(row.fault.as_deref(), Some("/list:2:1: it is broken"));
+    assert_eq!(says(&mut table, 2, Ok(None), 2), None, "it is told once");
+
+    assert_eq!(says(&mut table, 3, Ok(Some("10.0.0.2:1,10.0.0.3:1")), 3), None);
+    let states = names(&table);
+    assert!(states.contains(&("10.0.0.1:1".to_owned(), State::Leaving)) && states.contains(&up("10.0.0.3:1")), "{states:?}");
+    used.into_iter().for_each(|used| table.end(used));
+    assert_eq!(names(&table).len(), 3);
+    // The settings name another source: those of this one go with it.
+    assert!(table.retarget(&"10.0.0.9:1,srv:_a._tcp.b".parse().unwrap(), at(4_000)));
+    assert_eq!(names(&table), [up("10.0.0.9:1"), ("srv:_a._tcp.b".to_owned(), State::Unresolved)]);
+}
+
+#[test]
+fn names_of_a_source_are_resolved_and_come_and_go_with_it() {
+    let mut table = table("file:/list", Settings::new());
+    says(&mut table, 0, Ok(Some("a.test:1")), 1);
+    assert!(table.awaits_names(), "its name has no address yet");
+    assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
+    table.resolved(at(0), Ok(addresses(&["10.0.0.1:1", "10.0.0.2:1"])));
+    assert_eq!(table.in_rotation(at(0)), (2, 2));
+    says(&mut table, 1, Ok(Some("10.0.0.3:1")), 2);
+    assert_eq!(table.in_rotation(at(1_000)), (1, 1));
 }
 
 #[test]

@@ -119,9 +119,8 @@ pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
 /// A helper thread has asked for a name.
 pub(super) fn resolved(shared: &HubRef, cx: &mut Cx<'_>, outcome: Outcome) {
     let found = found(outcome);
-    if let Err(why) = &found {
-        cx.report_kind("resolve", Level::Warn, format_args!("a name of an upstream is not resolved: {why}"));
+    if let Some(why) = shared.borrow_mut().upstreams.resolved(cx.now(), found) {
+        cx.report_kind("resolve", Level::Warn, format_args!("upstreams are not known anew: {why}"));
     }
-    shared.borrow_mut().upstreams.resolved(cx.now(), found);
     tend(shared, cx);
 }

@@ -18,4 +18,5 @@ mod rules_page;
 #[path = "../simulated/mod.rs"]
 mod simulated;
 mod sited;
+mod sources;
 mod typed;

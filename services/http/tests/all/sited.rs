@@ -12,17 +12,17 @@ use std::time::Duration;
 const DRIVERS: [DriverChoice; 2] = [DriverChoice::Epoll, DriverChoice::Uring];
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn serving(driver: DriverChoice, options: &str) -> Running {
+pub fn serving(driver: DriverChoice, options: &str) -> Running {
     let place = format!("http://127.0.0.1:0?{options}");
     Lanes::per_core().lanes(1).driver(driver).serve_entry(&ENTRY, &place).unwrap().start().unwrap()
 }
 
-fn address(running: &Running) -> String {
+pub fn address(running: &Running) -> String {
     running.places()[0].url.to_string().split_once("://").unwrap().1.to_owned()
 }
 
 /// One request and its whole answer, on a connection that stays.
-fn ask(stream: &mut TcpStream, target: &str, host: &str) -> String {
+pub fn ask(stream: &mut TcpStream, target: &str, host: &str) -> String {
     write!(stream, "GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     let length = |head: &str| head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse::<usize>().ok());
@@ -39,20 +39,20 @@ fn ask(stream: &mut TcpStream, target: &str, host: &str) -> String {
     }
 }
 
-fn connect(running: &Running) -> TcpStream {
+pub fn connect(running: &Running) -> TcpStream {
     let stream = TcpStream::connect(address(running)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
 /// How long the content is, or the status of an error: each upstream has a length of its own.
-fn came(answer: &str) -> String {
+pub fn came(answer: &str) -> String {
     let status = answer.split(' ').nth(1).unwrap();
     let length = answer.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
     if status == "200" { length.to_owned() } else { status.to_owned() }
 }
 
-fn rows(running: &Running, words: &str) -> Vec<Row> {
+pub fn rows(running: &Running, words: &str) -> Vec<Row> {
     let answers = running.services().ask_one(0, words, PATIENCE).unwrap();
     answers.iter().flat_map(|one| from_str::<Page>(&one.answer).unwrap().rows).collect()
 }
