@@ -88,13 +88,7 @@ fn the_file_of_the_page_serves_two_sites() {
     let head = asked(folder.path(), "docs", secured, "/site.css", &[]);
     assert!(head.starts_with("HTTP/1.1 200 ") && has(&head, "Cache-Control: max-age=3600"), "{head}");
     assert!(has(&head, "Strict-Transport-Security: max-age=63072000") && has(&head, "Content-Length: 9"), "{head}");
-    // Another name in TLS than in the request, and one of no site.
-    for host in ["Host: docs.example", "Host: other.example"] {
-        let head = asked(folder.path(), "shop", secured, "/old", &["-H", host]);
-        assert!(head.starts_with("HTTP/1.1 421 ") && !head.contains("Cache-Control"), "{host}: {head}");
-    }
-    let head = asked(folder.path(), "shop", secured, "/", &["-H", "Host: a.shop.example"]);
-    assert!(head.starts_with("HTTP/1.1 200 "), "names of one site: {head}");
+    misdirected(folder.path(), secured);
 
     let mut stream = connect(plain);
     let head = exchange(&mut stream, "/a?b", "shop.example");
@@ -105,6 +99,16 @@ fn the_file_of_the_page_serves_two_sites() {
         server.signal(Signal::SIGTERM);
         assert!(server.ended().success());
     }
+}
+
+/// A client that asks for another name in TLS than in its request, or for one of no site.
+fn misdirected(folder: &Path, secured: SocketAddr) {
+    for host in ["Host: docs.example", "Host: other.example"] {
+        let head = asked(folder, "shop", secured, "/old", &["-H", host]);
+        assert!(head.starts_with("HTTP/1.1 421 ") && !head.contains("Cache-Control"), "{host}: {head}");
+    }
+    let head = asked(folder, "shop", secured, "/", &["-H", "Host: a.shop.example"]);
+    assert!(head.starts_with("HTTP/1.1 200 "), "names of one site: {head}");
 }
 
 /// One request and its whole answer, on a connection that stays.

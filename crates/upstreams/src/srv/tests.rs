@@ -31,11 +31,11 @@ fn answer(question: &[u8], has: &[Has], flags: PacketFlag) -> Vec<u8> {
     reply.build_bytes_vec().unwrap()
 }
 
+/// What a server says to a question.
+type Says = fn(&[u8]) -> Vec<u8>;
+
 /// Answers one question by UDP with these datagrams, and one by TCP with these bytes if there are some.
-fn server(
-    datagrams: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static,
-    stream: Option<fn(&[u8]) -> Vec<u8>>,
-) -> (SocketAddr, JoinHandle<()>) {
+fn server(datagrams: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static, stream: Option<Says>) -> (SocketAddr, JoinHandle<()>) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = socket.local_addr().unwrap();
     let listener = stream.map(|_| TcpListener::bind(at).unwrap());
@@ -148,7 +148,7 @@ fn one_that_never_answers_is_given_up() {
 fn a_long_answer_comes_by_stream() {
     let cut = |question: &[u8]| vec![answer(question, &[], PacketFlag::RESPONSE | PacketFlag::TRUNCATION)];
     const HOSTS: [&str; 3] = ["a.test", "b.test", "c.test"];
-    let longest: fn(&[u8]) -> Vec<u8> = |question| {
+    let longest: Says = |question| {
         // As many as 65,535 bytes have room for, of which no more are kept than there may be.
         let all: Vec<Has> = (1..=1_300).map(|port| Has::Srv(NAME, 0, 0, port, HOSTS[usize::from(port) % 3])).collect();
         let mut bytes = answer(question, &all, PacketFlag::RESPONSE);
@@ -161,9 +161,9 @@ fn a_long_answer_comes_by_stream() {
     assert_eq!(ask(NAME, Some(at)).unwrap().0.len(), crate::source::LISTED_MAX);
     task.join().unwrap();
     // Zeros, as many as the length can say; and an end before the length is reached.
-    let zeros: fn(&[u8]) -> Vec<u8> = |_| [vec![0xff; 2], vec![0; 65_535]].concat();
-    let short: fn(&[u8]) -> Vec<u8> = |question| [&[0xff, 0xff][..], question].concat();
-    let cut_again: fn(&[u8]) -> Vec<u8> = |question| {
+    let zeros: Says = |_| [vec![0xff; 2], vec![0; 65_535]].concat();
+    let short: Says = |question| [&[0xff, 0xff][..], question].concat();
+    let cut_again: Says = |question| {
         let bytes = answer(question, &[], PacketFlag::RESPONSE | PacketFlag::TRUNCATION);
         [&u16::try_from(bytes.len()).unwrap().to_be_bytes()[..], &bytes].concat()
     };
