@@ -4,7 +4,7 @@ use crate::common::*;
 use nix::sys::signal::Signal;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 
@@ -247,5 +247,83 @@ fn what_is_wrong_with_a_table_is_told_with_its_place() {
         let words = String::from_utf8_lossy(&done.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(&format!("f.toml:{place}: ")) && words.contains(said), "{text}: {words}");
         assert_eq!(done.status.code(), Some(2), "{text}: {words}");
+    }
+}
+
+/// An answer to a question for SRV records: one at this port of localhost, or that it is cut.
+fn record(question: &[u8], port: u16, is_cut: bool) -> Vec<u8> {
+    let flags = if is_cut { [0x83, 0x80] } else { [0x81, 0x80] };
+    let counts = [0, 1, 0, u8::from(!is_cut), 0, 0, 0, 0];
+    let [high, low] = port.to_be_bytes();
+    let record = [&[0xc0, 12, 0, 33, 0, 1, 0, 0, 0, 5, 0, 17, 0, 0, 0, 0, high, low, 9][..], b"localhost", &[0]].concat();
+    let record = if is_cut { Vec::new() } else { record };
+    [&question[..2], &flags, &counts, &question[12..], &record].concat()
+}
+
+/// A name server whose answers are cut, and whole by TCP.
+fn name_server(port: u16) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    let listener = TcpListener::bind(at).unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 512];
+        while let Ok((read, from)) = socket.recv_from(&mut bytes) {
+            let _ = socket.send_to(&record(&bytes[..read], port, true), from);
+        }
+    });
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut bytes = [0; 512];
+            let mut read = 0;
+            while read < 2 || read < 2 + usize::from(u16::from_be_bytes([bytes[0], bytes[1]])) {
+                read += stream.read(&mut bytes[read..]).unwrap();
+            }
+            let answer = record(&bytes[2..read], port, false);
+            let _ = stream.write_all(&[&(answer.len() as u16).to_be_bytes()[..], &answer].concat());
+        }
+    });
+    at
+}
+
+#[test]
+fn sources_are_asked_from_within_the_sandbox() {
+    let mut behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
+    let [first, second] = behind.each_ref().map(|server| server.address("http"));
+    let folder = Scratch::new();
+    let list = folder.path().join("list");
+    let put = |text: String| {
+        let next = folder.path().join("next");
+        fs::write(&next, text).unwrap();
+        fs::rename(&next, &list).unwrap();
+    };
+    put(format!("{first}\nnonsense\n"));
+    let (list_name, names) = (list.display().to_string(), name_server(second.port()));
+    let file = folder.path().join("corelane.toml");
+    let site = |host: &str, to: &str| format!("[[site]]\nlisten = \"http://127.0.0.1:0\"\nhost = \"{host}\"\nto = \"{to}\"\n");
+    let sites = [site("a.example", &format!("file:{list_name}")), site("b.example", &format!("srv:_http._tcp.b.test@{names}"))];
+    fs::write(&file, sites.concat()).unwrap();
+    let file = file.to_str().unwrap();
+    let checked = output(Command::new(PROGRAM).args(["serve", "--check", "--config", file]));
+    let words = String::from_utf8_lossy(&checked.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(checked.status.success(), "{words}");
+    let warning = format!("warning: {file}:4:6: upstream file:{list_name}: {list_name}:2:1: \"nonsense\": write HOST:PORT");
+    assert!(words.contains(&warning) && !words.contains("srv:"), "{words}");
+
+    put(format!("{first}\n"));
+    let mut server = Server::start(&["--lanes", "1", "--config", file]);
+    let mut stream = connect(server.address("http"));
+    let mut length = |host: &str| {
+        let answer = exchange(&mut stream, "/", host);
+        answer.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap().to_owned()
+    };
+    until("the file is read", || length("a.example") == "8");
+    until("the records are there", || length("b.example") == "9");
+    put(format!("{second}\n"));
+    until("it is read again", || length("a.example") == "9");
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+    for server in &mut behind {
+        server.signal(Signal::SIGTERM);
+        assert!(server.ended().success());
     }
 }
