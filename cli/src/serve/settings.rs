@@ -104,7 +104,9 @@ impl Setting {
     pub fn differs(&self, before: &[Self]) -> Option<Vec<String>> {
         let tables = self.tables.as_ref()?;
         let of_place = |other: &&Joined| other.listen == tables.listen;
-        Some(tables.differing(before.iter().filter_map(|other| other.tables.as_ref()).find(of_place)?))
+        let differing = tables.differing(before.iter().filter_map(|other| other.tables.as_ref()).find(of_place)?);
+        // Where only their order does, it is said of all.
+        (!differing.is_empty()).then_some(differing)
     }
 
     /// Its value.
