@@ -54,9 +54,11 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
 fn serve_one(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<Lanes> {
     let chosen = asked.chosen();
     if chosen.has(REPLY.name) && !chosen.has(upstreams::TO_NAME) {
-        let others = [ROOT.name, SITE.name, UPSTREAM_TIMEOUT.name].into_iter().chain(OF_FILES);
-        if let Some(option) = others.into_iter().find(|option| chosen.has(option)) {
-            return Err(asked.refuse(option, "it means nothing with reply=BYTES: leave one of them out"));
+        if chosen.has(ROOT.name) || chosen.has(SITE.name) {
+            return Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out"));
+        }
+        if let Some(option) = OF_FILES.into_iter().find(|option| chosen.has(option)) {
+            return Err(asked.refuse(option, "it is for files, and means nothing with reply=BYTES"));
         }
         no_upstreams(asked)?;
         let bytes = chosen.number(&REPLY) as usize;
@@ -92,8 +94,8 @@ fn serve_one(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<Lane
 
 /// Refuses what is of upstreams where there are none.
 fn no_upstreams(asked: &Asked) -> Result<()> {
-    let of_upstreams = tls::UPSTREAM_OPTIONS.iter().map(Choice::name);
-    match of_upstreams.into_iter().find(|option| asked.chosen().has(option)) {
+    let mut of_upstreams = [UPSTREAM_TIMEOUT.name].into_iter().chain(tls::UPSTREAM_OPTIONS.iter().map(Choice::name));
+    match of_upstreams.find(|option| asked.chosen().has(option)) {
         Some(option) => Err(asked.refuse(option, "it means nothing without to=HOST:PORT")),
         None => Ok(()),
     }
