@@ -11,6 +11,7 @@ mod rule;
 mod sandbox;
 mod settings;
 mod supervisor;
+mod tables;
 
 pub use arguments::Arguments;
 

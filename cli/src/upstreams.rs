@@ -107,6 +107,12 @@ pub fn place(row: &Row) -> String {
     row.address.as_ref().map(ToString::to_string).or_else(|| row.fault.clone()).unwrap_or_else(|| "-".to_owned())
 }
 
+/// Of which service one is: its number stands behind a name that several have.
+fn service(one: &Shown, shown: &[Shown]) -> String {
+    let is_namesake = |other: &Shown| other.service == one.service && other.number != one.number;
+    if shown.iter().any(is_namesake) { format!("{} {}", one.service, one.number) } else { one.service.clone() }
+}
+
 /// The time within which this part of all uses had their first bytes.
 pub fn within(row: &Row, part: f64) -> String {
     row.times.within(part).map_or_else(|| "-".to_owned(), |time| format!("{time:?}"))
@@ -116,19 +122,27 @@ pub fn within(row: &Row, part: f64) -> String {
 const COLUMNS: [&str; 11] =
     ["address", "state", "weight", "open", "uses", "failed", "retries", "p50", "p99", "bytes-to", "bytes-from"];
 
-/// A line for each upstream, its columns as wide as they have to be.
+/// A line for each upstream, its columns as wide as they have to be. The services stand before them where there are several, and behind all why a name has no address.
 pub fn table(shown: &[Shown]) -> String {
-    let cells = |Shown { row, .. }: &Shown| {
-        let counts = &row.counts;
+    let has_services = shown.iter().any(|one| one.number != shown[0].number);
+    let cells = |one: &Shown| {
+        let (row, counts) = (&one.row, &one.row.counts);
         let numbers = [u64::from(row.weight), row.uses.into(), counts.uses, counts.failures(), counts.retries];
         let bytes = [counts.bytes_to, counts.bytes_from].map(|number| number.to_string());
-        let first = [row.name.clone(), place(row), row.state.to_string()];
+        let address = row.address.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+        let first = [row.name.clone(), address, row.state.to_string()];
+        let service = has_services.then(|| service(one, shown));
+        let why = row.fault.clone().unwrap_or_default();
         let times = [within(row, 0.5), within(row, 0.99)];
-        first.into_iter().chain(numbers.map(|number| number.to_string())).chain(times).chain(bytes).collect()
+        let numbers = numbers.map(|number| number.to_string());
+        service.into_iter().chain(first).chain(numbers).chain(times).chain(bytes).chain([why]).collect()
     };
-    let head: Vec<String> = ["upstream"].into_iter().chain(COLUMNS).map(str::to_owned).collect();
+    let why = if shown.iter().any(|one| one.row.fault.is_some()) { "why" } else { "" };
+    let before = has_services.then_some("service").into_iter().chain(["upstream"]);
+    let head: Vec<String> = before.chain(COLUMNS).chain([why]).map(str::to_owned).collect();
     let lines: Vec<Vec<String>> = [head].into_iter().chain(shown.iter().map(cells)).collect();
-    let widths: Vec<usize> = (0..=COLUMNS.len()).map(|at| lines.iter().map(|line| line[at].len()).max().unwrap_or(0)).collect();
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
     let line = |line: &Vec<String>| {
         let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
@@ -161,6 +175,17 @@ mod tests {
         let second = shown.lines().nth(2).unwrap().split_whitespace().collect::<Vec<_>>();
         let expected = ["a1.example:1", "10.0.0.1:1", "ejected", "1", "2", "11", "6", "4", "112µs", "5.12ms", "1000", "2000000"];
         assert_eq!(second, expected);
+        assert!(!shown.starts_with("service") && !shown.contains("why"), "{shown}");
+        let mut several = examples(3);
+        (several[1].number, several[2].number) = (1, 2);
+        several[2].service = "http".to_owned();
+        (several[2].row.address, several[2].row.fault) = (None, Some("the host \"a\" is not known".to_owned()));
+        let shown = table(&several);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[0].starts_with("service  upstream") && lines[0].ends_with("  why"), "{shown}");
+        assert!(lines[1].starts_with("proxy 0  a0.") && lines[2].starts_with("proxy 1  a1."), "{shown}");
+        assert!(lines[3].starts_with("http     a2.example:1  -           up"), "{shown}");
+        assert!(lines[3].ends_with("  the host \"a\" is not known") && lines[1].len() < lines[3].len(), "{shown}");
         let json: serde_json::Value = serde_json::to_value(&examples(1)[0]).unwrap();
         assert_eq!((&json["service"], &json["microseconds"]), (&"proxy".into(), &serde_json::json!([[112, 11], [5120, 2]])));
     }

@@ -1,13 +1,10 @@
 //! Services whose options change while they serve: which of a file's differ in such options alone, and what they are told.
 
-use super::settings::Setting;
+use super::settings::{SERVICES, Setting};
 use corelane::lanes::LiveServices;
 use corelane::service::entry::find;
 use corelane_services as services;
 use std::time::Duration;
-
-/// The key of what is served.
-pub const SERVICES: &str = "services";
 
 /// How long the lanes may take to have what is new.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -72,8 +69,11 @@ fn parts(value: &str) -> Option<Parts> {
     let (entry, place) = find(services::ALL, value).ok()?;
     let (url, query) = place.split_once('?').unwrap_or((place, ""));
     let is_live = |pair: &&str| entry.live_options().any(|name| pair.split('=').next() == Some(name));
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    let (live, fixed): (Vec<&str>, Vec<&str>) = pairs.partition(is_live);
+    let pairs = || query.split('&').filter(|pair| !pair.is_empty());
+    // A part's beginning says whose the options behind it are, of both kinds.
+    let begins = |pair: &&str| entry.part().is_some_and(|part| pair.split('=').next() == Some(part.text.name));
+    let live: Vec<&str> = pairs().filter(is_live).collect();
+    let fixed: Vec<&str> = pairs().filter(|pair| begins(pair) || !is_live(pair)).collect();
     Some(Parts { name: entry.name(), place: format!("{}={url}?{}", entry.name(), fixed.join("&")), live: live.join("&") })
 }
 
@@ -110,6 +110,14 @@ mod tests {
         assert_eq!(found(&["proxy=tcp://h:1?to=a:1"], &["proxy=tcp://h:1?to=b:1*2"], &["proxy"]), [(0, "to=b:1*2".to_owned())]);
         assert_eq!(found(&[b], &["http=http://h:1?root=/"], &["http"]), [(0, String::new())]);
         let none: [(usize, String); 0] = [];
+        let (c, d) =
+            ("http=http://h:1?host=a&to=b:1&check=1s&host=c&root=/", "http=http://h:1?host=a&to=d:1&check=1s&host=c&root=/");
+        assert_eq!(found(&[c], &[d], &["http"]), [(0, "host=a&to=d:1&host=c".to_owned())]);
+        assert_eq!(
+            found(&[c], &["http=http://h:1?host=a&to=b:1&host=c&check=1s&root=/"], &["http"]),
+            none,
+            "one for another host"
+        );
         assert_eq!(found(&[a], &[a], &["http"]), none);
         assert_eq!(found(&[a], &["http=http://h:1?root=/tmp&field=/*=A: 1"], &["http"]), none, "another root");
         assert_eq!(found(&[a], &[b, "echo=tcp://h:2"], &["http"]), none, "one more");

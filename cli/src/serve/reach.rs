@@ -3,6 +3,7 @@
 use super::settings::Setting;
 use corelane::Lanes;
 use corelane::service::entry::choice::Use;
+use corelane_upstreams::{Listing, Place, Source, Target, Targets};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -27,16 +28,22 @@ const ADDRESSES_MAX: usize = 16;
 
 /// A warning for each upstream of these lanes that has no address, or takes no connection, with the place where it is set.
 pub fn warnings(lanes: &Lanes, settings: &[Setting]) -> Vec<String> {
-    let upstream = |used: Use| if let Use::Upstream(name) = used { Some(name) } else { None };
-    let mut left: BTreeSet<String> = lanes.uses().into_iter().filter_map(upstream).collect();
+    let upstream = |used: Use| match used {
+        Use::Upstream(name) => Some((name, true)),
+        Use::Named(name) => Some((name, false)),
+        _ => None,
+    };
+    let mut left: BTreeSet<(String, bool)> = lanes.uses().into_iter().filter_map(upstream).collect();
     let mut warnings: Vec<String> = Vec::new();
     let mut warn = |name: &str, why: &str| {
-        let at =
-            settings.iter().find(|setting| setting.has(name)).map_or_else(String::new, |setting| format!("{}: ", setting.at()));
+        let at = settings
+            .iter()
+            .find(|setting| setting.has(name))
+            .map_or_else(String::new, |setting| format!("{}: ", setting.place_of(name)));
         warnings.push(format!("{at}upstream {name}: {why}"));
     };
     let (tell, told) = channel();
-    let names = Arc::new(Mutex::new(left.iter().cloned().collect::<Vec<String>>()));
+    let names = Arc::new(Mutex::new(left.iter().cloned().collect::<Vec<(String, bool)>>()));
     for _ in 0..THREADS.min(left.len()) {
         let (names, tell) = (names.clone(), tell.clone());
         // They may outlive this function, and end with the program. Without any, each upstream is told as not answered.
@@ -44,20 +51,23 @@ pub fn warnings(lanes: &Lanes, settings: &[Setting]) -> Vec<String> {
     }
     drop(tell);
     let due = Instant::now() + PATIENCE;
-    while let Ok((name, faults)) = told.recv_timeout(due.saturating_duration_since(Instant::now())) {
-        left.remove(&name);
-        faults.iter().for_each(|why| warn(&name, why));
+    while let Ok((asked, faults)) = told.recv_timeout(due.saturating_duration_since(Instant::now())) {
+        left.remove(&asked);
+        faults.iter().for_each(|why| warn(&asked.0, why));
     }
-    left.iter().for_each(|name| warn(name, &format!("neither its name nor its address has answered within {PATIENCE:?}")));
+    left.iter().for_each(|(name, _)| warn(name, &format!("neither its name nor its address has answered within {PATIENCE:?}")));
     warnings.sort();
     warnings
 }
 
-fn try_all(names: &Mutex<Vec<String>>, tell: &Sender<(String, Vec<String>)>) {
+/// An upstream, and whether it is to take connections.
+type Named = (String, bool);
+
+fn try_all(names: &Mutex<Vec<Named>>, tell: &Sender<(Named, Vec<String>)>) {
     loop {
         let next = names.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(name) = next else { return };
-        let faults = faults(&name);
+        let faults = faults(&name.0, name.1);
         // Nobody waits for what is late.
         if tell.send((name, faults)).is_err() {
             return;
@@ -65,8 +75,35 @@ fn try_all(names: &Mutex<Vec<String>>, tell: &Sender<(String, Vec<String>)>) {
     }
 }
 
-/// What is in the way of connections to an upstream of this name.
-fn faults(name: &str) -> Vec<String> {
+/// What is in the way of connections to an upstream of this name, or to those that a source of it names.
+fn faults(name: &str, takes_connections: bool) -> Vec<String> {
+    match name.parse::<Targets>().ok().and_then(|targets| targets.all().first().cloned()) {
+        Some(target) => match target.place() {
+            Place::Source(source) => faults_of(source, target.tls().is_some(), takes_connections),
+            _ => faults_at(name.trim_start_matches("tls://"), takes_connections),
+        },
+        None => faults_at(name, takes_connections),
+    }
+}
+
+/// What is in the way of a source, and of those that it names.
+fn faults_of(source: &Source, is_tls: bool, takes_connections: bool) -> Vec<String> {
+    match Listing::of(source, None, is_tls).targets {
+        Err(why) => vec![why],
+        Ok(targets) => {
+            let of_target = |target: &Target| {
+                let name = target.name().to_owned();
+                faults_at(name.trim_start_matches("tls://"), takes_connections)
+                    .into_iter()
+                    .map(move |why| format!("{name}: {why}"))
+                    .collect::<Vec<_>>()
+            };
+            targets.unwrap_or_default().iter().take(ADDRESSES_MAX).flat_map(of_target).collect()
+        }
+    }
+}
+
+fn faults_at(name: &str, takes_connections: bool) -> Vec<String> {
     let said =
         |error: io::Error| format!("it takes no connection: {error}; see that it runs, and that nothing between refuses it");
     if let Some(path) = name.strip_prefix("unix:") {
@@ -76,6 +113,9 @@ fn faults(name: &str) -> Vec<String> {
         Ok(addresses) => addresses.collect::<BTreeSet<SocketAddr>>(),
         Err(error) => return vec![format!("its name is not resolved: {error}; see that the name and the resolver are right")],
     };
+    if !takes_connections {
+        return Vec::new();
+    }
     let refused = |address: SocketAddr| Some((address, TcpStream::connect_timeout(&address, CONNECT).err()?));
     let refused = addresses.into_iter().take(ADDRESSES_MAX).filter_map(refused);
     refused.map(|(address, error)| format!("at {address}, {}", said(error))).collect()
@@ -99,16 +139,17 @@ mod tests {
     fn what_takes_connections_is_passed_over_and_what_does_not_is_told() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let well = listener.local_addr().unwrap().to_string();
-        assert_eq!(faults(&well), Vec::<String>::new());
+        assert_eq!(faults(&well, true), Vec::<String>::new());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let socket = format!("unix:{}", path.display());
-        assert!(faults(&socket)[0].contains("takes no connection: No such file"));
+        assert!(faults(&socket, true)[0].contains("takes no connection: No such file"));
         let _socket = UnixListener::bind(&path).unwrap();
-        assert_eq!(faults(&socket), Vec::<String>::new());
+        assert_eq!(faults(&socket, true), Vec::<String>::new());
         drop(listener);
-        assert!(faults(&well)[0].starts_with(&format!("at {well}, it takes no connection: Connection refused")));
-        assert!(faults("no-such-name.invalid:80")[0].starts_with("its name is not resolved: "));
-        assert!(faults(&format!("unix:@corelane-nobody-{}", std::process::id()))[0].contains("Connection refused"));
+        assert!(faults(&well, true)[0].starts_with(&format!("at {well}, it takes no connection: Connection refused")));
+        assert_eq!(faults(&well, false), Vec::<String>::new(), "nothing can be asked of who takes datagrams");
+        assert!(faults("no-such-name.invalid:80", false)[0].starts_with("its name is not resolved: "));
+        assert!(faults(&format!("unix:@corelane-nobody-{}", std::process::id()), true)[0].contains("Connection refused"));
     }
 }

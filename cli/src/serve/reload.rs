@@ -8,10 +8,10 @@
 //!                                                                  all else ------> words, with its place
 //! ```
 
-use super::live::{self, Became, Change, SERVICES};
+use super::live::{self, Became, Change};
 use super::log::Log;
 use super::rule;
-use super::settings::{self, Setting};
+use super::settings::{self, SERVICES, Setting};
 use anyhow::{Result, anyhow};
 use corelane::admin::messages::Degraded;
 use corelane::admin::reports::{self, Level, Record};
@@ -104,7 +104,10 @@ impl Reload {
         let waits = |setting: &Setting| !(is_live_limit(setting) || setting.is(LOG_LEVEL) || is_followed(setting));
         for (setting, is_set) in differs.into_iter().filter(|(setting, _)| waits(setting)) {
             let gone = if is_set { "" } else { " is gone, which" };
-            say(&format!("{setting}{gone} counts from the next start on"));
+            let whole = || vec![format!("{setting}{gone}")];
+            for words in setting.differs(if is_set { before } else { &now }).unwrap_or_else(whole) {
+                say(&format!("{words} counts from the next start on"));
+            }
         }
         Ok(now)
     }
@@ -122,11 +125,10 @@ impl Reload {
             return Vec::new();
         }
         let follow = |change: Change| {
+            let whose = now.iter().find(|setting| setting.value() == change.value).map_or_else(String::new, Setting::called);
             match change.put_into_force(&self.services) {
-                Became::InForce => say(&format!("the options of {:?} are changed", change.value)),
-                Became::Late(lane) => {
-                    say(&format!("the options of {:?} are changed, on lane {lane} when its turn ends", change.value))
-                }
+                Became::InForce => say(&format!("the options of {whose} are changed")),
+                Became::Late(lane) => say(&format!("the options of {whose} are changed, on lane {lane} when its turn ends")),
                 Became::Waits => return None,
             }
             Some(change.value)
@@ -137,6 +139,9 @@ impl Reload {
 
 /// The ports to which services of these lanes connect.
 pub fn ports(lanes: &Lanes) -> BTreeSet<u16> {
+    if lanes.uses().contains(&Use::ConnectedToAny) {
+        return (1..=u16::MAX).collect();
+    }
     lanes.uses().into_iter().filter_map(|used| if let Use::Connected(port) = used { Some(port) } else { None }).collect()
 }
 

@@ -93,6 +93,7 @@ fn files(lanes: &Lanes, config: Option<&Path>) -> Paths {
             // What else there is, is read.
             Use::Read(path) => Paths::around(&path).for_each(|path| files.read(path)),
             Use::Connected(port) => files.connect_to(port),
+            Use::ConnectedToAny => files.connect_anywhere(),
             _ => {}
         }
     }

@@ -5,6 +5,7 @@
 //! precedes the environment, and that precedes the file. Limits are the exception: they gather, and the last of one name counts.
 
 use super::arguments::Arguments;
+use super::tables::{self, Joined};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -22,6 +23,9 @@ const FILE: &str = "CORELANE_CONFIG";
 /// What is said by a flag alone: what to do, rather than how to serve.
 const DEEDS: [&str; 5] = ["config", "check", "plan", "json", "take-over"];
 
+/// The key of what is served.
+pub const SERVICES: &str = "services";
+
 /// More than any file of settings has: one that is longer is another file.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -32,6 +36,8 @@ pub struct Setting {
     value: String,
     /// Where it stands: FILE:LINE:COLUMN, or the variable.
     at: String,
+    /// The tables that say so, if it is not written as it is.
+    tables: Option<Joined>,
 }
 
 impl Setting {
@@ -78,7 +84,29 @@ impl Setting {
 
     /// Whether this text is a part of what it sets.
     pub fn has(&self, text: &str) -> bool {
-        self.value.contains(text)
+        self.tables.as_ref().map_or_else(|| self.value.contains(text), |tables| tables.place_of(text).is_some())
+    }
+
+    /// Where this text stands that it has.
+    pub fn place_of(&self, text: &str) -> &str {
+        self.tables.as_ref().and_then(|tables| tables.place_of(text)).unwrap_or(&self.at)
+    }
+
+    /// What is said of it, in words that name it.
+    pub fn called(&self) -> String {
+        match &self.tables {
+            Some(tables) => format!("the sites at {:?}", tables.listen),
+            None => format!("{:?}", self.value),
+        }
+    }
+
+    /// How it differs from what was set before, if both are tables of one place.
+    pub fn differs(&self, before: &[Self]) -> Option<Vec<String>> {
+        let tables = self.tables.as_ref()?;
+        let of_place = |other: &&Joined| other.listen == tables.listen;
+        let differing = tables.differing(before.iter().filter_map(|other| other.tables.as_ref()).find(of_place)?);
+        // Where only their order does, it is said of all.
+        (!differing.is_empty()).then_some(differing)
     }
 
     /// Its value.
@@ -89,12 +117,19 @@ impl Setting {
     /// For tests: a service.
     #[cfg(test)]
     pub fn service(value: &str) -> Self {
-        Self { key: "services".to_owned(), value: value.to_owned(), at: String::new() }
+        Self { key: "services".to_owned(), value: value.to_owned(), at: String::new(), tables: None }
     }
 
-    /// Where it stands: FILE:LINE:COLUMN, or the variable.
-    pub fn at(&self) -> &str {
-        &self.at
+    /// What is wrong with it, if it is where it stands alone.
+    fn fault<T>(&self, right: impl Fn(Arguments) -> Result<T>) -> Option<anyhow::Error> {
+        let wrong = |value: &str| {
+            let alone = Self { value: value.to_owned(), ..self.clone() };
+            alone.alone().and_then(&right).err()
+        };
+        match &self.tables {
+            Some(tables) => tables.blamed(wrong),
+            None => wrong(&self.value).map(|why| self.blamed(&why)),
+        }
     }
 
     fn blamed(&self, why: &anyhow::Error) -> anyhow::Error {
@@ -128,7 +163,8 @@ fn name(arg: &Arg) -> &str {
 /// What is said of a key that there is not.
 fn unknown(key: &str) -> String {
     let args = args();
-    let keys: Vec<&str> = args.iter().map(name).collect();
+    let mut keys: Vec<&str> = args.iter().map(name).collect();
+    tables::names().for_each(|name| keys.push(name));
     format!("there is no {key:?}{}: the keys are {}", did_you_mean(key, keys.iter().copied()), keys.join(", "))
 }
 
@@ -202,8 +238,7 @@ fn in_force(given: &ArgMatches, environment: Vec<Setting>, file: Vec<Setting>) -
 
 /// Says which setting is at fault for what was found out only when all were put together, if it is one.
 pub fn blame<T>(settings: &[Setting], error: anyhow::Error, right: impl Fn(Arguments) -> Result<T>) -> anyhow::Error {
-    let at_fault = |setting: &Setting| setting.alone().and_then(&right).err().map(|why| setting.blamed(&why));
-    settings.iter().find_map(at_fault).unwrap_or(error)
+    settings.iter().find_map(|setting| setting.fault(&right)).unwrap_or(error)
 }
 
 /// CORELANE_KEY for each key; several values are apart by white space. Variables of other names are other programs'.
@@ -212,7 +247,7 @@ fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Setting> {
     for arg in args() {
         let at = variable_of(&arg);
         let Some(text) = variable(&at) else { continue };
-        let one = |value: &str| Setting { key: name(&arg).to_owned(), value: value.to_owned(), at: at.clone() };
+        let one = |value: &str| Setting { key: name(&arg).to_owned(), value: value.to_owned(), at: at.clone(), tables: None };
         match arg.get_action() {
             ArgAction::Append => settings.extend(text.split_whitespace().map(one)),
             _ => settings.push(one(&text)),
@@ -256,7 +291,16 @@ fn settings(name: &str, text: &str) -> Result<Vec<Setting>> {
         .map_err(|error| anyhow!("{}: {}", at(error.span().map_or(0, |span| span.start)), error.message().replace('\n', ", ")))?;
     let mut found = Vec::new();
     for (key, value) in table.get_ref() {
-        let setting = |value: String, start: usize| (start, Setting { key: key.get_ref().to_string(), value, at: at(start) });
+        if let Some(joined) = tables::read(key.get_ref(), value, &at)? {
+            let service = |(start, tables): (usize, Joined)| {
+                let (value, at) = (tables.text(), tables.at().to_owned());
+                (start, Setting { key: SERVICES.to_owned(), value, at, tables: Some(tables) })
+            };
+            found.extend(joined.into_iter().map(service));
+            continue;
+        }
+        let setting =
+            |value: String, start: usize| (start, Setting { key: key.get_ref().to_string(), value, at: at(start), tables: None });
         let Some(arg) = arg(key.get_ref()) else {
             bail!("{}: {}", at(key.span().start), unknown(key.get_ref()));
         };
@@ -367,6 +411,7 @@ mod tests {
         told.sort_unstable();
         let args = args();
         let mut keys: Vec<&str> = args.iter().map(name).collect();
+        tables::names().for_each(|name| keys.push(name));
         keys.sort_unstable();
         assert_eq!(told, keys);
     }

@@ -6,7 +6,7 @@ mod counts;
 mod datagrams;
 mod hostile;
 mod hosts;
-mod others;
+pub mod others;
 mod rpc;
 mod rpctest;
 mod scarce;

@@ -80,7 +80,7 @@ fn refused_at(at: SocketAddr, run: &Path, arguments: &[&str]) -> String {
 }
 
 /// A client for each of its threads, until it is dropped: each connects, asks, has the answer, and closes, again and again.
-struct Load {
+pub struct Load {
     ends: Arc<AtomicBool>,
     hurries: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
@@ -88,7 +88,7 @@ struct Load {
 }
 
 impl Load {
-    fn begin(clients: usize, ask: impl Fn() -> Result<(), String> + Clone + Send + 'static) -> Self {
+    pub fn begin(clients: usize, ask: impl Fn() -> Result<(), String> + Clone + Send + 'static) -> Self {
         let (ends, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let hurries = Arc::new(AtomicBool::new(true));
         let client = |_| {
@@ -98,6 +98,7 @@ impl Load {
                     ask()?;
                     answered.fetch_add(1, Ordering::Relaxed);
                     if !hurries.load(Ordering::Relaxed) {
+                        // reason: it is a pace, and nothing is waited for.
                         thread::sleep(PACE);
                     }
                 }
@@ -118,7 +119,7 @@ impl Load {
     }
 
     /// Waits until more has been answered.
-    fn goes_on(&self) {
+    pub fn goes_on(&self) {
         let before = self.answered();
         until("the load is answered", || {
             self.answered() > before + 20 || self.threads.iter().any(thread::JoinHandle::is_finished)
@@ -126,7 +127,7 @@ impl Load {
     }
 
     /// Ends it; nobody had to do without an answer.
-    fn ends_whole(self) {
+    pub fn ends_whole(self) {
         self.ends.store(true, Ordering::Relaxed);
         for thread in self.threads {
             assert_eq!(thread.join().unwrap(), Ok(()));
@@ -134,7 +135,7 @@ impl Load {
     }
 }
 
-fn asks(mut stream: impl Read + Write) -> Result<(), String> {
+pub fn asks(mut stream: impl Read + Write) -> Result<(), String> {
     let asked = pattern(64, 7);
     stream.write_all(&asked).map_err(|error| format!("writing: {error}"))?;
     let mut answer = vec![0; asked.len()];
@@ -142,7 +143,7 @@ fn asks(mut stream: impl Read + Write) -> Result<(), String> {
     if answer == asked { Ok(()) } else { Err("another answer".to_owned()) }
 }
 
-fn connects(at: SocketAddr) -> Result<(), String> {
+pub fn connects(at: SocketAddr) -> Result<(), String> {
     let stream = TcpStream::connect(at).map_err(|error| format!("connecting: {error}"))?;
     patient(&stream);
     asks(stream)

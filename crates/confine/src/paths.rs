@@ -14,6 +14,8 @@ pub struct Paths {
     written: Vec<PathBuf>,
     /// TCP ports that may be connected to, at any address.
     ports: Vec<u16>,
+    /// All of them may be.
+    connects_anywhere: bool,
     /// Abstract Unix names of others may be sent to.
     reaches_names: bool,
 }
@@ -46,7 +48,7 @@ impl Paths {
         ];
         let read = read.into_iter().map(PathBuf::from).chain(std::env::current_exe());
         let written = vec!["/dev/null".into(), "/dev/net/tun".into()];
-        Self { read: read.collect(), written, ports: vec![DOMAIN_PORT], reaches_names: false }
+        Self { read: read.collect(), written, ports: vec![DOMAIN_PORT], connects_anywhere: false, reaches_names: false }
     }
 
     /// Abstract Unix names of other programs may be connected to, and answered.
@@ -57,6 +59,11 @@ impl Paths {
     /// This TCP port may be connected to, at any address.
     pub fn connect_to(&mut self, port: u16) {
         self.ports.push(port);
+    }
+
+    /// All TCP ports may be connected to, at any address.
+    pub fn connect_anywhere(&mut self) {
+        self.connects_anywhere = true;
     }
 
     /// May be read, with all that lies beneath.
@@ -117,9 +124,13 @@ fn enforce(paths: &Paths) -> Result<RulesetStatus, RulesetError> {
     // Newer kernels than the oldest that we support know more; what this one does not know is left out.
     let all = AccessFs::from_all(ABI::V3);
     let names = if paths.reaches_names { BitFlags::EMPTY } else { Scope::AbstractUnixSocket.into() };
-    let ruleset =
-        Ruleset::default().handle_access(all)?.handle_access(AccessNet::ConnectTcp)?.scope(names | Scope::Signal)?.create()?;
-    let ports = paths.ports.iter().map(|port| Ok::<_, RulesetError>(NetPort::new(*port, AccessNet::ConnectTcp)));
+    let mut ruleset = Ruleset::default().handle_access(all)?;
+    if !paths.connects_anywhere {
+        ruleset = ruleset.handle_access(AccessNet::ConnectTcp)?;
+    }
+    let ruleset = ruleset.scope(names | Scope::Signal)?.create()?;
+    let ports = paths.ports.iter().filter(|_| !paths.connects_anywhere);
+    let ports = ports.map(|port| Ok::<_, RulesetError>(NetPort::new(*port, AccessNet::ConnectTcp)));
     let ruleset = ruleset.add_rules(ports)?;
     let ruleset = ruleset.add_rules(path_beneath_rules(&paths.read, read))?;
     let ruleset = ruleset.add_rules(path_beneath_rules(&paths.written, all & !BitFlags::from(AccessFs::Execute)))?;

@@ -241,7 +241,8 @@ impl Caller {
         // reason: it was made when the files were read.
         let config = Arc::new(program.configured(&clock).expect("the provider has been tried"));
         move |side, peer| {
-            let connect = || program.name_of(peer).and_then(|name| call(&config, name));
+            let preface = || peer.learned.as_ref().map(|learned| learned.preface.clone()).unwrap_or_default();
+            let connect = || program.name_of(peer).and_then(|name| call(&config, name)).map(|tls| tls.preface(preface()));
             let is_named = peer.learned.as_ref().is_some_and(|learned| learned.server_name.is_some());
             (side == Side::Client && (is_named || !program.is_for_named)).then(|| match connect() {
                 Ok(tls) => Box::new(OnLane { tls, clock: clock.clone(), handshake: None }) as Box<dyn Transform>,

@@ -38,9 +38,10 @@
 
 use crate::identity::authorities;
 use crate::{Client, Clients, Pem, Server, Trust};
-use corelane::service::entry::choice::{Choice, Flag, Text};
+use corelane::service::entry::choice::{Choice, Chosen, Flag, Text, any};
 use corelane::service::entry::{Asked, Scheme};
 use corelane::{Error, Lanes};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 const CERTIFICATE: Text = Text::new(
@@ -109,9 +110,14 @@ pub const fn behind(scheme: Scheme) -> Scheme {
     scheme.options(OPTIONS).when_named().behind(|lanes, asked| before(lanes, asked, |server| server))
 }
 
-/// Whether a file can be read shows when it is.
-fn any(_: &str) -> Result<(), String> {
-    Ok(())
+/// The files with the certificates that are chosen, as they were written, with those of their keys.
+pub fn certificate(chosen: &Chosen) -> Option<(&str, Option<&str>)> {
+    chosen.text(&CERTIFICATE).map(|certificate| (certificate, chosen.text(&KEY)))
+}
+
+/// The option that names certificates or keys, if one of them is chosen.
+pub fn certificate_option(chosen: &Chosen) -> Option<&'static str> {
+    [CERTIFICATE.name, KEY.name].into_iter().find(|option| chosen.has(option))
 }
 
 /// Has the service that was added last speak TLS as it is asked for; `tune` adds what the service knows itself, such as its protocols.
@@ -127,26 +133,48 @@ pub fn before(lanes: Lanes, asked: &Asked, tune: impl FnOnce(Server) -> Server) 
 /// The option that named what is wrong; the file of `clients` is looked at before.
 fn at_fault(asked: &Asked, error: &crate::Error) -> &'static str {
     let names = |option: &Text, path: &Path| {
-        asked.chosen().text(option).is_some_and(|files| files.split(',').any(|file| Path::new(file) == path))
+        all(asked)
+            .any(|(_, chosen)| chosen.text(option).is_some_and(|files| files.split(',').any(|file| Path::new(file) == path)))
     };
     match error {
         crate::Error::File { path, .. } if names(&CERTIFICATE, path) => CERTIFICATE.name,
         crate::Error::File { path, .. } if names(&KEY, path) => KEY.name,
-        crate::Error::Pair { .. } if asked.chosen().text(&KEY).is_some() => KEY.name,
+        crate::Error::Pair { .. } if all(asked).any(|(_, chosen)| chosen.has(KEY.name)) => KEY.name,
         _ => CERTIFICATE.name,
     }
 }
 
-fn files(asked: &Asked) -> Result<Vec<Pem>, Error> {
+/// What is chosen for all, and of each part: each may name certificates.
+fn all(asked: &Asked) -> impl Iterator<Item = (Option<&str>, &Chosen)> {
     let chosen = asked.chosen();
-    let Some(certificates) = chosen.text(&CERTIFICATE) else {
-        return Err(asked.refuse(CERTIFICATE.name, "it is missing: write ?certificate=FILE&key=FILE behind the URL"));
-    };
-    let keys = chosen.text(&KEY).unwrap_or(certificates);
-    if certificates.split(',').count() != keys.split(',').count() {
-        return Err(asked.refuse(KEY.name, "there must be as many files as for certificate, in the same order"));
+    [(None, chosen)].into_iter().chain(chosen.parts().map(|(begins, part)| (Some(begins), part)))
+}
+
+/// The files of all, and then those of each part, once each.
+fn files(asked: &Asked) -> Result<Vec<Pem>, Error> {
+    let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
+    for (part, chosen) in all(asked) {
+        let refuse = |option: &Text, why: &str| {
+            let of_part = part.map_or_else(String::new, |part| format!("of {part}: "));
+            asked.refuse(option.name, of_part + why)
+        };
+        let Some(certificates) = chosen.text(&CERTIFICATE) else {
+            if chosen.has(KEY.name) {
+                return Err(refuse(&CERTIFICATE, "it is missing: write certificate=FILE beside key=FILE"));
+            }
+            continue;
+        };
+        let keys = chosen.text(&KEY).unwrap_or(certificates);
+        if certificates.split(',').count() != keys.split(',').count() {
+            return Err(refuse(&KEY, "there must be as many files as for certificate, in the same order"));
+        }
+        let pairs = certificates.split(',').zip(keys.split(','));
+        files.extend(pairs.filter(|pair| seen.insert(*pair)).map(|(certificates, key)| Pem::new(certificates, key)));
     }
-    Ok(certificates.split(',').zip(keys.split(',')).map(|(certificates, key)| Pem::new(certificates, key)).collect())
+    if files.is_empty() {
+        return Err(asked.refuse(CERTIFICATE.name, "it is missing: write ?certificate=FILE&key=FILE behind the URL"));
+    }
+    Ok(files)
 }
 
 fn clients(asked: &Asked) -> Result<Clients, Error> {

@@ -32,6 +32,8 @@ pub struct Tls {
     plain_answer: Option<PlainAnswer>,
     /// The name that a client asks for.
     asks_for: Option<String>,
+    /// What is said in plain before all else.
+    preface: Vec<u8>,
     /// Bytes for the service that rustls holds, a record's at the most.
     readable: usize,
     /// About how many bytes rustls holds for the peer once it does. Where it holds more, more memory is asked for.
@@ -58,6 +60,7 @@ impl Tls {
             rustls,
             plain_answer: None,
             asks_for: None,
+            preface: Vec::new(),
             readable: 0,
             unsaid: STEP_BYTES,
             phase: Phase::New,
@@ -74,6 +77,11 @@ impl Tls {
     /// The name by which a client asks for the server.
     pub(crate) fn asks_for(self, name: String) -> Self {
         Self { asks_for: Some(name), ..self }
+    }
+
+    /// Sets what is said in plain before all else.
+    pub(crate) fn preface(self, preface: Vec<u8>) -> Self {
+        Self { preface, ..self }
     }
 
     /// Whether the handshake is over.
@@ -179,6 +187,11 @@ impl Tls {
 
     /// Gives the peer what rustls has made; false if there is no memory for all of it.
     fn say(&mut self, passage: &mut Passage<'_>) -> bool {
+        if !self.preface.is_empty() {
+            let Some(mut lease) = passage.arena.lease(self.preface.len()) else { return false };
+            lease.append(&std::mem::take(&mut self.preface));
+            passage.wire.push(lease.share());
+        }
         while self.rustls.wants_write() {
             let Some(mut lease) = passage.arena.lease_upto(self.unsaid, PIECE_BYTES) else { return false };
             // reason: memory takes what fits.

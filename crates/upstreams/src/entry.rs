@@ -1,7 +1,8 @@
 //! Upstreams as options of a service's entry: `?to=HOST:PORT,..&balance=least&check=5s`.
 
 use crate::settings::{Balance, Check, Settings};
-use crate::targets::Targets;
+use crate::source::Source;
+use crate::targets::{Place, Target, Targets};
 use crate::tend::{address_key, flow_key};
 use corelane::service::entry::Asked;
 use corelane::service::entry::choice::{Choice, Chosen, Number, OneOf, Text, Time, Use};
@@ -13,14 +14,21 @@ const TO: Text = Text::new(
     "to",
     "HOST:PORT,..",
     are_targets,
-    "upstreams: HOST:PORT, [IPv6]:PORT or unix:PATH, with tls:// before one that is spoken to by TLS, each with *WEIGHT behind it if it is to have more than others",
+    "upstreams: HOST:PORT, [IPv6]:PORT or unix:PATH, with tls:// before one that is spoken to by TLS, each with *WEIGHT behind it if it is to have more than others; \
+     file:PATH for those in the lines of a file, srv:NAME for those of SRV records",
 )
 .naming(uses);
 
 fn uses(text: &str) -> Vec<Use> {
     let Ok(targets) = text.parse::<Targets>() else { return Vec::new() };
     let names = targets.all().iter().map(|target| Use::Upstream(target.name().to_owned()));
-    targets.ports().map(Use::Connected).chain(names).collect()
+    let of_source = |target: &Target| match target.place() {
+        Place::Source(Source::File(path)) => vec![Use::Read(path.clone()), Use::ConnectedToAny],
+        Place::Source(Source::Srv { .. }) => vec![Use::ConnectedToAny],
+        Place::At(_) | Place::Named { .. } => Vec::new(),
+    };
+    let of_sources = targets.all().iter().flat_map(of_source);
+    targets.ports().map(Use::Connected).chain(names).chain(of_sources).collect()
 }
 
 const IN_TURN: &str = "round-robin";
@@ -77,6 +85,9 @@ const RESOLVE: Time = Time::new("resolve", "how often names of upstreams are res
 
 /// The name of the option that names upstreams.
 pub const TO_NAME: &str = TO.name;
+
+/// The names of the options of checks.
+pub const CHECK_NAMES: [&str; 3] = [CHECK.name, CHECK_PATH.name, CHECK_WITHIN.name];
 
 /// All options.
 pub const OPTIONS: &[Choice] = &[

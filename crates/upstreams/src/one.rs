@@ -100,6 +100,7 @@ pub(crate) struct One {
     /// Which of the targets it belongs to.
     pub target: u16,
     pub group: u16,
+    pub priority: u16,
     pub address: Address,
     pub weight: u16,
     /// By which the choice by key knows it.

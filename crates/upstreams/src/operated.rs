@@ -1,10 +1,10 @@
 //! What an operator asks of upstreams ([`StreamService::operate`](corelane::StreamService::operate)), and what those who ask make of the answers of all lanes.
 //!
 //! ```text
-//! Gathering --`upstreams show 0`, then 1, ..--> each service on each lane: Asked, with its tables --a page of rows--> Gathering: each upstream of a service once
+//! Gathering --`upstreams show FROM BYTES`--> each service on each lane: Asked, with its tables --rows from that number on--> Gathering: each upstream of a service once
 //! ```
 //!
-//! A page has few rows, so that no lane is held up by an answer, and no answer of many lanes becomes too long.
+//! Each answers with so many bytes at the most, and with one row at least. So no lane is held up by an answer, and all answers together are within what a control answer may have.
 
 use crate::shown::Row;
 use crate::table::Upstreams;
@@ -12,48 +12,60 @@ use corelane::Instant;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Targets on a page: of each there are as many rows as its name has addresses, 16 at the most but for those that leave.
-const PAGE_TARGETS: usize = 4;
+/// What all answers together may have: less than the 1 MiB of a control answer, for there are other words around them.
+const ANSWERS_BYTES: usize = 768 << 10;
 
-/// Rows of a page: of a name that has other addresses each time, no more are told.
-const PAGE_ROWS_MAX: usize = 256;
+/// What one may have, so that no lane is held up.
+const ANSWER_BYTES: usize = 32 << 10;
 
 /// What is asked of the upstreams of a service on one lane, in whichever tables they are.
 pub struct Asked<'a> {
     what: What<'a>,
     now: Instant,
     page: Page,
+    /// Rows of the tables so far, and bytes of those that were taken.
+    seen: usize,
+    bytes: usize,
     named: usize,
 }
 
 #[derive(Clone, Copy)]
 enum What<'a> {
-    Show(usize),
+    Show { from: usize, bytes: usize },
     Drain(&'a str),
     Enable(&'a str),
 }
 
 impl<'a> Asked<'a> {
-    /// Reads an operator's words: `upstreams show PAGE`, `upstreams drain NAME`, `upstreams enable NAME`. None for others.
+    /// Reads an operator's words: `upstreams show FROM BYTES`, `upstreams drain NAME`, `upstreams enable NAME`. None for others.
     pub fn read(words: &'a str, now: Instant) -> Option<Self> {
         let what = match words.strip_prefix("upstreams ")?.split_once(' ')? {
-            ("show", page) => What::Show(page.parse().ok()?),
+            ("show", numbers) => {
+                let (from, bytes) = numbers.split_once(' ')?;
+                What::Show { from: from.parse().ok()?, bytes: bytes.parse().ok()? }
+            }
             ("drain", name) => What::Drain(name),
             ("enable", name) => What::Enable(name),
             _ => return None,
         };
-        Some(Self { what, now, page: Page::default(), named: 0 })
+        Some(Self { what, now, page: Page::default(), seen: 0, bytes: 0, named: 0 })
     }
 
     /// Asks a table, or tells it.
     pub fn of(&mut self, table: &mut Upstreams) {
         match self.what {
-            What::Show(page) => {
-                let targets = table.targets();
-                self.page.pages = self.page.pages.max(targets.div_ceil(PAGE_TARGETS));
-                let begin = page.saturating_mul(PAGE_TARGETS).min(targets);
-                self.page.rows.extend(table.rows_of(begin..targets.min(begin + PAGE_TARGETS), self.now));
-                self.page.rows.truncate(PAGE_ROWS_MAX);
+            What::Show { from, bytes } => {
+                let all = table.row_count();
+                for row in table.rows_from(from.saturating_sub(self.seen), self.now) {
+                    // reason: all keys are strings, and writing to a string does not fail.
+                    self.bytes += serde_json::to_string(&row).expect("a row can be written").len() + 1;
+                    if self.bytes > bytes && !self.page.rows.is_empty() {
+                        break;
+                    }
+                    self.page.rows.push(row);
+                }
+                self.seen += all;
+                self.page.all = self.seen;
             }
             What::Drain(name) => self.named += table.drain(name),
             What::Enable(name) => self.named += table.enable(name, self.now),
@@ -63,7 +75,7 @@ impl<'a> Asked<'a> {
     /// The answer, as JSON: a [`Page`], or what was [`Named`].
     pub fn answer(self) -> String {
         let answer = match self.what {
-            What::Show(_) => serde_json::to_string(&self.page),
+            What::Show { .. } => serde_json::to_string(&self.page),
             What::Drain(_) | What::Enable(_) => serde_json::to_string(&Named { named: self.named }),
         };
         // reason: all keys are strings, and writing to a string does not fail.
@@ -74,9 +86,9 @@ impl<'a> Asked<'a> {
 /// A part of the upstreams of a service, as one lane sees them.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Page {
-    /// How many there are.
-    pub pages: usize,
-    /// The rows of this one.
+    /// How many rows there are.
+    pub all: usize,
+    /// Those of this one.
     pub rows: Vec<Row>,
 }
 
@@ -99,8 +111,8 @@ pub struct Shown {
     pub row: Row,
 }
 
-/// The most pages that are asked for, whatever a process says that it has.
-const PAGES_MAX: usize = 1 << 10;
+/// The most rows that are asked for, whatever a process says that it has.
+const ROWS_MAX: usize = 1 << 14;
 
 /// The most upstreams that are shown of a process.
 pub const SHOWN_MAX: usize = 4 << 10;
@@ -108,8 +120,10 @@ pub const SHOWN_MAX: usize = 4 << 10;
 /// The rows of all lanes, asked for page by page. Each upstream of a service is there once.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    page: usize,
-    pages: usize,
+    /// From which row on all were asked the last time.
+    asked: Option<usize>,
+    /// The answers to the last question: lanes tell as many rows as they have bytes for.
+    heard: Vec<(String, usize, Page)>,
     shown: Vec<Shown>,
     /// The place of each, by its service, its name and its address.
     places: BTreeMap<(usize, String, Option<String>), usize>,
@@ -118,20 +132,36 @@ pub struct Gathering {
 impl Gathering {
     /// Nothing is asked yet.
     pub fn new() -> Self {
-        Self { pages: 1, ..Self::default() }
+        Self::default()
     }
 
     /// What is to be asked of all services next; none once all is there.
     pub fn question(&mut self) -> Option<String> {
-        let page = self.page;
-        self.page += 1;
-        (page < self.pages.min(PAGES_MAX)).then(|| format!("upstreams show {page}"))
+        let Some(before) = self.asked else {
+            self.asked = Some(0);
+            // Nobody knows yet how many answer: each tells one row.
+            return Some("upstreams show 0 1".to_owned());
+        };
+        let heard = std::mem::take(&mut self.heard);
+        let bytes = (ANSWERS_BYTES / heard.len().max(1)).min(ANSWER_BYTES);
+        // All go on with the same row: the one behind those that each has told.
+        let is_cut = |page: &&Page| page.rows.len() < page.all.saturating_sub(before);
+        let told = heard.iter().map(|(_, _, page)| page).filter(is_cut).map(|page| page.rows.len()).min();
+        for (service, number, page) in heard {
+            self.take(&service, number, page.rows.into_iter().take(told.unwrap_or(usize::MAX)));
+        }
+        let from = before + told.filter(|told| *told > 0)?;
+        self.asked = Some(from);
+        (from < ROWS_MAX && self.shown.len() < SHOWN_MAX).then(|| format!("upstreams show {from} {bytes}"))
     }
 
     /// One lane's answer for the service of this name and number.
     pub fn heard(&mut self, service: &str, number: usize, page: Page) {
-        self.pages = self.pages.max(page.pages);
-        for row in page.rows {
+        self.heard.push((service.to_owned(), number, page));
+    }
+
+    fn take(&mut self, service: &str, number: usize, rows: impl Iterator<Item = Row>) {
+        for row in rows {
             let key = (number, row.name.clone(), row.address.as_ref().map(ToString::to_string));
             match self.places.get(&key) {
                 Some(place) => self.shown[*place].row.add(row),
@@ -146,6 +176,9 @@ impl Gathering {
 
     /// All of them, service by service.
     pub fn shown(mut self) -> Vec<Shown> {
+        for (service, number, page) in std::mem::take(&mut self.heard) {
+            self.take(&service, number, page.rows.into_iter());
+        }
         self.shown.sort_by_key(|one| one.number);
         self.shown
     }

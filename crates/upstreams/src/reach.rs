@@ -19,6 +19,15 @@ impl Reach {
         self.name.is_some()
     }
 
+    /// Has what an upstream behind TLS is sent begin with these bytes, in plain, such as a PROXY header. One that is spoken to in plain is sent them by the service.
+    #[must_use]
+    pub fn preface(mut self, bytes: &[u8]) -> Self {
+        if let Some(name) = self.name.as_mut().filter(|_| !bytes.is_empty()) {
+            Arc::make_mut(name).preface = bytes.to_vec();
+        }
+        self
+    }
+
     /// Opens a connection to it: TLS is for the transform of the service's connections, which is told the name ([`Cx::connect_named`]).
     ///
     /// # Errors

@@ -2,15 +2,17 @@
 
 use crate::choice::{Candidate, choose};
 use crate::health::{Ejected, Health};
+use crate::listing::Listing;
 use crate::one::{Failure, One, mark};
 use crate::reach::{Reach, named};
 use crate::settings::{Check, Settings};
 use crate::shown::{Row, State};
+use crate::source::Source;
 use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
 use corelane::service::{Learned, Random};
 use corelane::{Address, Instant};
+use std::cmp::Ordering;
 use std::num::NonZeroU16;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +24,9 @@ const UPSTREAMS_MAX: usize = 4 * crate::targets::TARGETS_MAX * ADDRESSES_MAX;
 
 /// Checks that are under way at once, on one lane.
 const CHECKS_MAX: usize = 16;
+
+/// How much is kept of why a name or a source is not known.
+const FAULT_CHARS_MAX: usize = 300;
 
 /// Before any turn of a lane.
 const AT_ONCE: Instant = Instant::from_nanoseconds(0);
@@ -76,6 +81,15 @@ pub enum Due {
         /// The port of its addresses.
         port: u16,
     },
+    /// What a source says, for [`Upstreams::resolved`], as [`Listing::of`] tells it. It counts as a name: one at a time.
+    List {
+        /// Which.
+        source: Source,
+        /// By which its last answer is known.
+        stamp: Option<u64>,
+        /// Whether those that it names are spoken to by TLS.
+        is_tls: bool,
+    },
     /// Whether an upstream takes a connection, for [`Upstreams::checked`].
     Check {
         /// Which.
@@ -85,9 +99,28 @@ pub enum Due {
     },
 }
 
+/// What was asked for outside of the table, and has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The addresses of a name, or why there are none.
+    Addresses(Result<Vec<Address>, String>),
+    /// What a source says.
+    Listing(Listing),
+}
+
+impl From<Result<Vec<Address>, String>> for Found {
+    fn from(found: Result<Vec<Address>, String>) -> Self {
+        Self::Addresses(found)
+    }
+}
+
 #[derive(Debug)]
 struct Listed {
     target: Target,
+    /// The number of the source that names it, if one does.
+    of: Option<u16>,
+    /// Of a source, by which its last answer is known.
+    stamp: Option<u64>,
     /// By which name it is asked for in TLS.
     asked: Option<Arc<Learned>>,
     /// When its name is resolved next.
@@ -103,11 +136,20 @@ struct Listed {
 }
 
 impl Listed {
-    fn new(target: &Target) -> Self {
+    /// Notes why it was not resolved. Returns that for the operator, who was told before where it is the same.
+    fn failed(&mut self, why: &str) -> Option<String> {
+        let why: String = why.chars().take(FAULT_CHARS_MAX).collect();
+        let before = self.fault.replace(why.clone());
+        (before.as_ref() != Some(&why)).then_some(why)
+    }
+
+    fn new(target: &Target, of: Option<u16>) -> Self {
         Self {
             target: target.clone(),
+            of,
+            stamp: None,
             asked: target.tls().map(named),
-            resolve_at: if matches!(target.place(), Place::Named { .. }) { AT_ONCE } else { Instant::NEVER },
+            resolve_at: if matches!(target.place(), Place::At(_)) { Instant::NEVER } else { AT_ONCE },
             is_known: false,
             fault: None,
             is_drained: false,
@@ -126,6 +168,8 @@ struct Entry {
 #[derive(Debug)]
 pub struct Upstreams {
     settings: Settings,
+    /// The site whose they are, where there are several.
+    site: Option<Arc<str>>,
     lane: usize,
     /// Some were spoken to by TLS at the start, so it can be.
     speaks_tls: bool,
@@ -139,14 +183,17 @@ pub struct Upstreams {
     resolving: Option<u16>,
     /// Reused by each choice.
     candidates: Vec<Candidate>,
+    /// With what checks of upstreams behind TLS begin.
+    preface: Vec<u8>,
 }
 
 impl Upstreams {
     /// The table of lane number `lane`. Checks begin with [`Upstreams::start`].
     pub fn new(targets: &Targets, settings: Settings, lane: usize) -> Self {
-        let listed = targets.all().iter().map(Listed::new).collect();
+        let listed = targets.all().iter().map(|target| Listed::new(target, None)).collect();
         let mut table = Self {
             settings,
+            site: None,
             lane,
             speaks_tls: targets.speak_tls(),
             listed,
@@ -155,6 +202,7 @@ impl Upstreams {
             ahead: lane,
             resolving: None,
             candidates: Vec::new(),
+            preface: Vec::new(),
         };
         for (number, target) in (0..).zip(targets.all()) {
             if let Place::At(address) = target.place() {
@@ -163,6 +211,19 @@ impl Upstreams {
             }
         }
         table
+    }
+
+    /// They are of this site, beside others of the same service: they are shown as `SITE/UPSTREAM`, and that names them to operators as well.
+    pub fn name_site(&mut self, site: &str) {
+        self.site = Some(site.into());
+    }
+
+    /// A name as it is shown.
+    fn shown(&self, name: &str) -> String {
+        match &self.site {
+            Some(site) => format!("{site}/{name}"),
+            None => name.to_owned(),
+        }
     }
 
     /// The lane has begun.
@@ -174,29 +235,41 @@ impl Upstreams {
     /// nobody, and leave when what is under way there has ended. What is [due](Upstreams::due) has changed then. Those of [groups](Target::group) but the first stay. Returns
     /// whether it can be followed: no client of TLS is there where none was asked for at the start.
     pub fn retarget(&mut self, targets: &Targets, now: Instant) -> bool {
-        if targets.speak_tls() && !self.speaks_tls {
+        if !self.can_retarget(targets) {
             return false;
         }
-        let of_first: Vec<usize> = (0..self.listed.len()).filter(|&number| self.listed[number].target.group() == 0).collect();
-        for number in of_first {
-            match targets.all().iter().find(|target| target.is_same(&self.listed[number].target)) {
+        self.follow(targets.all(), None, now);
+        true
+    }
+
+    /// From now on a source, or the settings, name these.
+    fn follow(&mut self, targets: &[Target], of: Option<u16>, now: Instant) {
+        // One that went and comes back is a new one.
+        let is_of = |listed: &Listed| !listed.is_gone && listed.of == of && (of.is_some() || listed.target.group() == 0);
+        let before: Vec<usize> = (0..self.listed.len()).filter(|&number| is_of(&self.listed[number])).collect();
+        for &number in &before {
+            match targets.iter().find(|target| target.is_same(&self.listed[number].target)) {
                 None => self.let_go(number as u16),
-                Some(target) if !self.listed[number].is_gone => {
+                Some(target) => {
                     (self.listed[number].target, self.listed[number].asked) = (target.clone(), target.tls().map(named));
                     let ones = self.entries.iter_mut().filter_map(|entry| entry.one.as_mut());
-                    ones.filter(|one| usize::from(one.target) == number).for_each(|one| one.weight = target.weight());
+                    for one in ones.filter(|one| usize::from(one.target) == number) {
+                        (one.weight, one.priority) = (target.weight(), target.priority());
+                    }
                 }
-                // One that went and comes back is a new one.
-                Some(_) => {}
             }
         }
-        for target in targets.all() {
-            if !self.listed.iter().any(|listed| !listed.is_gone && listed.target.is_same(target)) {
-                self.list(target, now);
+        for target in targets {
+            if !before.iter().any(|&number| self.listed[number].target.is_same(target)) {
+                self.list(target, of, now);
             }
         }
         self.check_first(now);
-        true
+    }
+
+    /// Whether that can be followed.
+    pub fn can_retarget(&self, targets: &Targets) -> bool {
+        self.speaks_tls || !targets.speak_tls()
     }
 
     /// A target is none any more.
@@ -209,10 +282,13 @@ impl Upstreams {
                 self.settle(index);
             }
         }
+        let named = |listed: &Listed| !listed.is_gone && listed.of == Some(number);
+        let of_source: Vec<usize> = (0..self.listed.len()).filter(|&number| named(&self.listed[number])).collect();
+        of_source.into_iter().for_each(|number| self.let_go(number as u16));
     }
 
     /// There is one target more, in the place of one that has gone if there is one.
-    fn list(&mut self, target: &Target, now: Instant) {
+    fn list(&mut self, target: &Target, of: Option<u16>, now: Instant) {
         let is_free = |number: usize, listed: &Listed| {
             let is_used = self.all().any(|one| usize::from(one.target) == number) || self.resolving == Some(number as u16);
             listed.is_gone && !is_used
@@ -220,8 +296,8 @@ impl Upstreams {
         let free = self.listed.iter().enumerate().position(|(number, listed)| is_free(number, listed));
         let number = free.unwrap_or(self.listed.len());
         match free {
-            Some(free) => self.listed[free] = Listed::new(target),
-            None => self.listed.push(Listed::new(target)),
+            Some(free) => self.listed[free] = Listed::new(target, of),
+            None => self.listed.push(Listed::new(target, of)),
         }
         if let Place::At(address) = target.place() {
             self.listed[number].is_known = true;
@@ -244,6 +320,7 @@ impl Upstreams {
         let one = One {
             target,
             group: listed.target.group(),
+            priority: listed.target.priority(),
             address,
             weight: listed.target.weight(),
             mark,
@@ -335,11 +412,19 @@ impl Upstreams {
 
     fn gather(&mut self, tried: &Tried, is_fit: impl Fn(&One) -> bool, now: Instant) {
         self.candidates.clear();
+        let mut least = u16::MAX;
         for (index, Entry { generation, one }) in (0..).zip(&self.entries) {
             let Some(one) = one.as_ref().filter(|one| is_fit(one)) else { continue };
             if tried.has(Upstream { index, generation: *generation }) {
                 continue;
             }
+            // Others are for when none of these can be had (RFC 2782).
+            match one.priority.cmp(&least) {
+                Ordering::Less => self.candidates.clear(),
+                Ordering::Equal => {}
+                Ordering::Greater => continue,
+            }
+            least = one.priority;
             self.candidates.push(Candidate {
                 index,
                 weight: one.weight_now(now, &self.settings),
@@ -363,6 +448,16 @@ impl Upstreams {
         Some(Reach { address: one.address.clone(), name: self.listed[usize::from(one.target)].asked.clone() })
     }
 
+    /// Has checks of upstreams behind TLS begin with these bytes, as for [`Reach::preface`].
+    pub fn set_preface(&mut self, bytes: &[u8]) {
+        self.preface = bytes.to_vec();
+    }
+
+    /// How an upstream is connected to for a check; none for a void name.
+    pub(crate) fn reach_checking(&self, upstream: Upstream) -> Option<Reach> {
+        self.reach(upstream).map(|reach| reach.preface(&self.preface))
+    }
+
     /// How upstreams are checked, if they are.
     pub(crate) fn check(&self) -> Option<&Check> {
         self.settings.check.as_ref()
@@ -371,6 +466,11 @@ impl Upstreams {
     /// Its name as the operator wrote it; none for a void one.
     pub fn name(&self, upstream: Upstream) -> Option<&str> {
         self.find(upstream).map(|one| self.listed[usize::from(one.target)].target.name())
+    }
+
+    /// Its name as it is shown; none for a void one.
+    pub fn shown_name(&self, upstream: Upstream) -> Option<String> {
+        self.name(upstream).map(|name| self.shown(name))
     }
 
     /// Whether something new may go there, for who keeps connections: false for one that is drained, down or leaving, and for a void name.
@@ -448,7 +548,7 @@ impl Upstreams {
         self.settle(upstream.index);
     }
 
-    /// Takes upstreams out: nothing new goes there, and what is under way goes on. `name` is a target as it was written, or one address of a name. Returns how many
+    /// Takes upstreams out: nothing new goes there, and what is under way goes on. `name` is a target as it was written, or one address of a name, with `SITE/` before it if only those of one site are meant. Returns how many
     /// it names; 0 for an unknown one.
     pub fn drain(&mut self, name: &str) -> usize {
         self.set_drained(name, true, |_| {})
@@ -460,6 +560,8 @@ impl Upstreams {
     }
 
     fn set_drained(&mut self, name: &str, is_drained: bool, changed: impl Fn(&mut One)) -> usize {
+        let of_site = self.site.as_deref().and_then(|site| name.strip_prefix(site)?.strip_prefix('/'));
+        let name = of_site.unwrap_or(name);
         // Several groups may have it.
         let mut targets = Vec::new();
         for (target, listed) in
@@ -495,9 +597,13 @@ impl Upstreams {
             return None;
         }
         let (number, listed) = (0..).zip(&mut self.listed).find(|(_, listed)| listed.resolve_at <= now)?;
-        let Place::Named { host, port } = listed.target.place().clone() else { return None };
+        let due = match listed.target.place().clone() {
+            Place::Named { host, port } => Due::Resolve { host, port },
+            Place::Source(source) => Due::List { source, stamp: listed.stamp, is_tls: listed.target.tls().is_some() },
+            Place::At(_) => return None,
+        };
         (listed.resolve_at, self.resolving) = (Instant::NEVER, Some(number));
-        Some(Due::Resolve { host, port })
+        Some(due)
     }
 
     fn due_check(&mut self, now: Instant) -> Option<Due> {
@@ -535,24 +641,51 @@ impl Upstreams {
         changed
     }
 
-    /// The addresses of the name that was asked for have come, or why there are none. Without any, those that are known stay: a name server that is gone takes no upstream with it.
+    /// The addresses of the name that was asked for have come, or what a source says, or why there is none. Without any, those that are known stay: a name server that is gone takes no
+    /// upstream with it, and a file that is broken none either. Returns words for the operator, if there is something new to say.
     ///
     /// # Panics
     /// If no resolution is under way.
-    pub fn resolved(&mut self, now: Instant, found: Result<Vec<Address>, String>) {
+    pub fn resolved(&mut self, now: Instant, found: impl Into<Found>) -> Option<String> {
         // reason: documented.
         let target = self.resolving.take().expect("a resolution ends once");
-        let listed = &mut self.listed[usize::from(target)];
-        if listed.is_gone {
-            return;
+        if self.listed[usize::from(target)].is_gone {
+            return None;
         }
+        match found.into() {
+            Found::Addresses(found) => self.have_addresses(target, now, found),
+            Found::Listing(listing) => self.have_listing(target, now, listing),
+        }
+    }
+
+    fn have_listing(&mut self, number: u16, now: Instant, Listing { targets, stamp, again }: Listing) -> Option<String> {
+        let every = again.unwrap_or(self.settings.resolve_every);
+        let listed = &mut self.listed[usize::from(number)];
+        (listed.resolve_at, listed.stamp) = (now + every, stamp);
+        match targets {
+            Ok(None) => None,
+            Ok(Some(targets)) => {
+                (listed.is_known, listed.fault) = (true, None);
+                let group = listed.target.group();
+                let targets: Vec<Target> = targets.into_iter().map(|target| target.of_group(group)).collect();
+                self.follow(&targets, Some(number), now);
+                None
+            }
+            Err(why) => {
+                listed.resolve_at = now + RESOLVE_AGAIN.min(every);
+                listed.failed(&why)
+            }
+        }
+    }
+
+    fn have_addresses(&mut self, target: u16, now: Instant, found: Result<Vec<Address>, String>) -> Option<String> {
+        let listed = &mut self.listed[usize::from(target)];
         let found = found.and_then(|found| if found.is_empty() { Err("it has no address".to_owned()) } else { Ok(found) });
         let mut found = match found {
             Ok(found) => found,
             Err(why) => {
-                listed.fault = Some(why);
                 listed.resolve_at = now + RESOLVE_AGAIN.min(self.settings.resolve_every);
-                return;
+                return listed.failed(&why);
             }
         };
         (listed.fault, listed.resolve_at) = (None, now + self.settings.resolve_every);
@@ -572,6 +705,7 @@ impl Upstreams {
             self.admit(target, address, rises_from);
             self.check_first(now);
         }
+        None
     }
 
     /// Whether a name was never asked for to the end: its addresses may be on their way, and those who find nobody may wait for them.
@@ -579,46 +713,63 @@ impl Upstreams {
         self.listed.iter().any(|listed| !listed.is_known && listed.fault.is_none())
     }
 
+    /// The first of such names, as the operator wrote it.
+    pub fn awaited_name(&self) -> Option<&str> {
+        self.listed.iter().find(|listed| !listed.is_known && listed.fault.is_none()).map(|listed| listed.target.name())
+    }
+
     /// How many upstreams are in rotation, and how many there are: a name without an address is one.
     pub fn in_rotation(&self, now: Instant) -> (usize, usize) {
         let mut has_none: Vec<bool> = self.listed.iter().map(|listed| !listed.is_gone).collect();
         self.all().for_each(|one| has_none[usize::from(one.target)] = false);
+        // A source counts for those that it names.
+        let sources = self.listed.iter().filter(|listed| !listed.is_gone).filter_map(|listed| listed.of);
+        sources.for_each(|source| has_none[usize::from(source)] = false);
         let without = has_none.into_iter().filter(|has_none| *has_none).count();
         (self.all().filter(|one| one.is_in_rotation(now)).count(), self.all().count() + without)
     }
 
     /// Each upstream as it is now, and each name that has no address.
     pub fn rows(&self, now: Instant) -> Vec<Row> {
-        self.rows_of(0..self.listed.len(), now)
+        self.rows_from(0, now).collect()
     }
 
-    /// How many targets there are.
-    pub(crate) fn targets(&self) -> usize {
-        self.listed.len()
+    /// How many rows there are.
+    pub(crate) fn row_count(&self) -> usize {
+        self.places().count()
     }
 
-    /// The rows of the targets of these numbers.
-    pub(crate) fn rows_of(&self, targets: Range<usize>, now: Instant) -> Vec<Row> {
-        let row = |one: &One| Row {
-            name: self.listed[usize::from(one.target)].target.name().to_owned(),
-            address: Some(one.address.clone()),
-            state: self.state(one, now),
-            weight: one.weight,
-            uses: one.uses,
-            connections: one.connections,
-            fault: self.listed[usize::from(one.target)].fault.clone(),
-            counts: one.counts.clone(),
-            times: one.times.clone(),
-        };
-        let mut rows: Vec<Row> = Vec::new();
-        for (number, listed) in (0..).zip(&self.listed).skip(targets.start).take(targets.len()) {
-            let before = rows.len();
-            rows.extend(self.all().filter(|one| one.target == number).map(row));
-            if rows.len() == before && !listed.is_gone {
-                rows.push(Row::unknown(&listed.target, listed.fault.clone()));
+    /// The rows from this number on.
+    pub(crate) fn rows_from(&self, from: usize, now: Instant) -> impl Iterator<Item = Row> {
+        self.places().skip(from).map(move |(number, one)| {
+            let Listed { target, fault, .. } = &self.listed[number];
+            let name = self.shown(target.name());
+            match one {
+                None => Row { name, ..Row::unknown(target, fault.clone()) },
+                Some(one) => Row {
+                    name,
+                    address: Some(one.address.clone()),
+                    state: self.state(one, now),
+                    weight: one.weight,
+                    uses: one.uses,
+                    connections: one.connections,
+                    fault: fault.clone(),
+                    counts: one.counts.clone(),
+                    times: one.times.clone(),
+                },
             }
-        }
-        rows
+        })
+    }
+
+    /// Each target with each of its upstreams, or with none where it has no address yet.
+    fn places(&self) -> impl Iterator<Item = (usize, Option<&One>)> {
+        self.listed.iter().enumerate().flat_map(|(number, listed)| {
+            let of_target = move |one: &&One| usize::from(one.target) == number;
+            let is_named = |other: &Listed| !other.is_gone && other.of == Some(number as u16);
+            let names_some = || listed.fault.is_none() && self.listed.iter().any(is_named);
+            let is_without = !listed.is_gone && !self.all().any(|one| of_target(&one)) && !names_some();
+            self.all().filter(of_target).map(move |one| (number, Some(one))).chain(is_without.then_some((number, None)))
+        })
     }
 
     fn state(&self, one: &One, now: Instant) -> State {

@@ -1,5 +1,6 @@
-//! Upstreams as an operator writes them: `HOST:PORT`, `ADDRESS:PORT`, `[IPv6]:PORT` or `unix:PATH`, with `tls://` before one that is spoken to by TLS, each with `*WEIGHT` behind it if it is to have more than others.
+//! Upstreams as an operator writes them: `HOST:PORT`, `ADDRESS:PORT`, `[IPv6]:PORT` or `unix:PATH`, or a source of such (`file:PATH`, `srv:NAME`), with `tls://` before one that is spoken to by TLS, each with `*WEIGHT` behind it if it is to have more than others.
 
+use crate::source::Source;
 use corelane::Address;
 use std::fmt;
 use std::str::FromStr;
@@ -31,6 +32,8 @@ pub enum Place {
         /// The port, never 0.
         port: u16,
     },
+    /// It is none itself, but names some.
+    Source(Source),
 }
 
 /// One entry of a list.
@@ -42,6 +45,7 @@ pub struct Target {
     /// Its name in TLS, if it is spoken to so.
     tls: Option<String>,
     group: u16,
+    priority: u16,
 }
 
 impl Target {
@@ -63,6 +67,36 @@ impl Target {
     /// Which of several groups it is of: a use is of one. The first is 0.
     pub fn group(&self) -> u16 {
         self.group
+    }
+
+    /// Those of the least number that can be had are taken, and others where none of these can: 0, but for SRV records.
+    pub fn priority(&self) -> u16 {
+        self.priority
+    }
+
+    /// One that is no source: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`, perhaps with a weight.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn of_word(text: &str, is_tls: bool) -> Result<Self, TargetError> {
+        let wrong = |why: String| TargetError { text: text.to_owned(), why };
+        if text.starts_with(TLS) {
+            return Err(wrong("write tls:// before the source, for all that it names".to_owned()));
+        }
+        let named = if is_tls { target(&format!("{TLS}{text}")) } else { target(text) };
+        let named = named.map_err(wrong)?;
+        if let Place::Source(_) = named.place {
+            return Err(wrong("a source names no other one".to_owned()));
+        }
+        Ok(named)
+    }
+
+    pub(crate) fn of_priority(self, priority: u16) -> Self {
+        Self { priority, ..self }
+    }
+
+    pub(crate) fn of_group(self, group: u16) -> Self {
+        Self { group, ..self }
     }
 
     /// Whether it is the same upstream, whatever its weight.
@@ -127,6 +161,7 @@ impl Targets {
         self.0.iter().filter_map(|target| match &target.place {
             Place::At(address) => Some(address.inet()?.port()),
             Place::Named { port, .. } => Some(*port),
+            Place::Source(_) => None,
         })
     }
 }
@@ -164,14 +199,23 @@ fn target(text: &str) -> Result<Target, String> {
         Some((name, digits)) => (name, weight(digits)?),
     };
     let (at, is_tls) = name.strip_prefix(TLS).map_or((name, false), |at| (at, true));
+    if let Some(source) = Source::read(at) {
+        let source = source?;
+        if name != text {
+            return Err("weights stand in the source".to_owned());
+        }
+        let tls = is_tls.then(|| at.to_owned());
+        return Ok(Target { name: name.to_owned(), place: Place::Source(source), weight: 1, tls, group: 0, priority: 0 });
+    }
     let place = place(at)?;
     let tls = is_tls.then(|| tls_name(&place)).transpose()?;
-    Ok(Target { name: name.to_owned(), place, weight, tls, group: 0 })
+    Ok(Target { name: name.to_owned(), place, weight, tls, group: 0, priority: 0 })
 }
 
 fn tls_name(place: &Place) -> Result<String, String> {
     match place {
         Place::Named { host, .. } => Ok(host.clone()),
+        Place::Source(source) => Ok(source.to_string()),
         Place::At(address) => address
             .ip()
             .map(|ip| ip.to_canonical().to_string())
@@ -215,10 +259,11 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let targets: Targets = "localhost:1,127.0.0.1:2*256,[::1]:3*1,unix:/x,unix:@y".parse().unwrap();
+        let targets: Targets = "localhost:1,127.0.0.1:2*256,[::1]:3*1,unix:/x,unix:@y,tls://file:/a,srv:_b.c".parse().unwrap();
         let of = |place: &Place| match place {
             Place::At(address) => address.to_string(),
             Place::Named { host, port } => format!("name {host} {port}"),
+            Place::Source(source) => format!("source {source}"),
         };
         let all: Vec<_> = targets.all().iter().map(|target| (target.name(), of(target.place()), target.weight())).collect();
         let expected = [
@@ -227,6 +272,8 @@ mod tests {
             ("[::1]:3", "[::1]:3", 1),
             ("unix:/x", "unix:/x", 1),
             ("unix:@y", "unix:@y", 1),
+            ("tls://file:/a", "source file:/a", 1),
+            ("srv:_b.c", "source srv:_b.c", 1),
         ];
         assert_eq!(all, expected.map(|(name, place, weight)| (name, place.to_owned(), weight)));
     }
@@ -265,6 +312,9 @@ mod tests {
             ("a:80*", "a weight from 1 to 256"),
             ("a:80,b:80,a:80*2", "named twice"),
             ("unix:", "unix:"),
+            ("file:a", "write file:/PATH"),
+            ("file:/a*2", "weights stand in the source"),
+            ("srv:", "write srv:_SERVICE._tcp.DOMAIN"),
         ] {
             let error = wrong.parse::<Targets>().unwrap_err().to_string();
             assert!(error.contains(said), "{wrong}: {error}");

@@ -1,7 +1,9 @@
 //! What a table of upstreams wants done, done on a lane: names are resolved by a helper thread, upstreams are checked by connections.
 
+use crate::listing::Listing;
 use crate::probe::{Checks, Probe};
-use crate::table::{Due, Upstreams};
+use crate::source::Source;
+use crate::table::{Due, Found, Upstreams};
 use corelane::lanes::Url;
 use corelane::service::{Outcome, Random, Talk};
 use corelane::{Address, Cx, Instant};
@@ -16,12 +18,14 @@ pub struct Tending {
     pub completed: u64,
     /// Asks for the addresses of a name; [`Tending::system`] unless a test has its own.
     pub resolve: fn(&str, u16) -> Result<Vec<Address>, String>,
+    /// Asks a source; [`Listing::of`] unless a test has its own.
+    pub list: fn(&Source, Option<u64>, bool) -> Listing,
 }
 
 impl Tending {
     /// With the system's resolver (getaddrinfo(3)).
     pub const fn new(alarm: u64, completed: u64) -> Self {
-        Self { alarm, completed, resolve: Self::system }
+        Self { alarm, completed, resolve: Self::system, list: Listing::of }
     }
 
     /// The addresses of a name by the system. Waits as long as the system does: for helper threads.
@@ -34,23 +38,17 @@ impl Tending {
     }
 }
 
-/// The addresses that a helper thread has found, of the outcome of its call; or why it has not.
-///
-/// # Errors
-/// Why, for [`Upstreams::resolved`].
-pub fn found(outcome: Outcome) -> Result<Vec<Address>, String> {
-    match outcome {
+/// What a helper thread has found, of the outcome of its call, for [`Upstreams::resolved`]; or why it has not.
+pub fn found(outcome: Outcome) -> Found {
+    Found::Addresses(Err(match outcome {
         Outcome::Offloaded(result) => match result.0.downcast::<Found>() {
-            Ok(found) => found.0,
-            Err(_) => Err("a helper thread has answered something else".to_owned()),
+            Ok(found) => return *found,
+            Err(_) => "a helper thread has answered something else".to_owned(),
         },
-        Outcome::Failed(fault) => Err(format!("no helper thread has asked: {fault}")),
-        _ => Err("something else has ended".to_owned()),
-    }
+        Outcome::Failed(fault) => format!("no helper thread has asked: {fault}"),
+        _ => "something else has ended".to_owned(),
+    }))
 }
-
-/// What a helper thread has found.
-struct Found(Result<Vec<Address>, String>);
 
 /// Does what is due, and sets the alarm for what is due next: in [`started`](corelane::StreamService::started), and whenever something of it has ended. `session` makes the session of a connection
 /// that checks an upstream. The service owes the table [`Upstreams::checked`] for it, and calls for that what its [`Probe`] has: [`Probe::opened`], [`Probe::received`]. One that is closed before it knows has failed,
@@ -65,16 +63,21 @@ pub fn tend<T: Talk, S: 'static>(
     checks.end_late(cx);
     while let Some(due) = upstreams.due(cx.now()) {
         match due {
-            Due::Resolve { .. } if !cx.ask_offload() => {
-                upstreams.resolved(cx.now(), Err("helper threads have as many calls as they may".to_owned()));
+            Due::Resolve { .. } | Due::List { .. } if !cx.ask_offload() => {
+                // `corelane proxy show` has it.
+                let _ = upstreams.resolved(cx.now(), Err("helper threads have as many calls as they may".to_owned()));
+            }
+            Due::List { source, stamp, is_tls } => {
+                let list = tending.list;
+                cx.offload(move || Found::Listing(list(&source, stamp, is_tls)), tending.completed);
             }
             Due::Resolve { host, port } => {
                 let resolve = tending.resolve;
-                cx.offload(move || Found(resolve(&host, port)), tending.completed);
+                cx.offload(move || Found::Addresses(resolve(&host, port)), tending.completed);
             }
             Due::Check { upstream, .. } => {
                 // reason: one that is checked is there.
-                let reach = upstreams.reach(upstream).expect("an upstream that is checked is there");
+                let reach = upstreams.reach_checking(upstream).expect("an upstream that is checked is there");
                 // reason: as above, and it is checked because the settings say so.
                 let probe = Probe::of(upstreams, upstream, cx.now()).expect("what is checked has a check");
                 let until = probe.until();

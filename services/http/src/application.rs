@@ -1,6 +1,7 @@
 //! What an author writes: applications, and exchanges that go on after the first call.
 
 use crate::outcome::{Answered, Begun, Switched};
+use crate::request::Whose;
 use crate::within::Within;
 use crate::{Parts, Reply, Request};
 use corelane::service::{Asking, Call, Declaration, Lost, Origin, Outcome, Refused, Shared};
@@ -84,12 +85,32 @@ pub trait Application: Sized + 'static {
     /// As [`StreamService::ending`](corelane::StreamService::ending).
     fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
+    /// Which of several applications within it a request is for, by its host and the name in TLS.
+    #[doc(hidden)] // The service calls it, and no program.
+    fn whose(&self, _cx: &mut Cx<'_, Self::Talk>, _host: Option<&[u8]>) -> Whose {
+        Whose::Anybody
+    }
+
     /// Shows `see` each table of upstreams that it has: so operators see them, take them out and in again.
     fn upstreams(&mut self, _see: &mut dyn FnMut(&mut Upstreams)) {}
 
     /// From now on it has these upstreams, or has none as before. Returns whether that is so.
     fn retarget(&mut self, _cx: &mut Cx<'_, Self::Talk>, targets: Option<&Targets>) -> bool {
         targets.is_none()
+    }
+
+    /// Whether it could do so.
+    fn can_retarget(&mut self, targets: Option<&Targets>) -> bool {
+        targets.is_none()
+    }
+
+    /// The same for itself, or for each of several applications within it: all of them, or none.
+    #[doc(hidden)] // The service calls it, and no program.
+    fn retarget_each(&mut self, cx: &mut Cx<'_, Self::Talk>, targets: &[Option<Targets>]) -> bool {
+        match targets {
+            [targets] => self.retarget(cx, targets.as_ref()),
+            _ => false,
+        }
     }
 }
 
@@ -167,9 +188,25 @@ pub trait Exchange<A: Application>: 'static {
         Produced::End
     }
 
+    /// Which ends of its client's connection it is to learn of while it waits, with the content whole: it is [gone](Exchange::gone) then. By default of none before it answers.
+    fn minds(&self) -> Minds {
+        Minds::Nothing
+    }
+
     /// The exchange has ended, and its answer is not whole: its connection has ended, by a panic of this exchange as well; or its content was refused, from the beginning (413 (Content Too Large))
     /// or later; or it was refused what it needs, and said so; or it has ended its content short of what was announced.
     fn gone(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>) {}
+}
+
+/// Which ends of a client's connection an exchange is to learn of while it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Minds {
+    /// None: they show when it answers.
+    Nothing,
+    /// That the client breaks off.
+    Resets,
+    /// That it breaks off, or finishes its side. One that closes its connection does so; one that finishes may hear on, and is not answered then.
+    Ends,
 }
 
 /// Whether an exchange takes more content.

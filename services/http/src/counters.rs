@@ -24,6 +24,7 @@ corelane::counters! {
         ForwardsFailed "forwards_failed" Counter "requests" "Requests for which the server behind had no answer that is one, or no whole one: answered with 502 (Bad Gateway), or broken off.";
         ForwardsTimedOut "forwards_timed_out" Counter "requests" "Requests whose server behind was silent for too long: answered with 504 (Gateway Timeout), or broken off.";
         ForwardsRefused "forwards_refused" Counter "requests" "Requests that were not sent on, because no server behind could be reached, or the lane is at a bound: answered with 503 (Service Unavailable).";
+        ForwardsAbandoned "forwards_abandoned" Counter "requests" "Requests whose client closed or broke off its connection before it was answered whole: what was under way to the server behind was broken off.";
         Ejections "ejections" Counter "ejections" "Servers behind that were left out for a while, because they had failed several times in a row.";
         Upstreams "upstreams" Gauge "upstreams" "Servers behind that there are: each address of a name is one, and so is a name without an address.";
         LogLines "log_lines" Counter "lines" "Lines of the access log.";

@@ -4,7 +4,8 @@ use crate::backlog::{Backlog, UNAVAILABLE, UNAVAILABLE_AND_CLOSED, Unsent};
 use crate::facts::Facts;
 use crate::log::{LaneLog, Sent};
 use crate::outcome::{Answered, Behind, Done, Given};
-use crate::rules::{GENERATIONS, Matched, Rules};
+use crate::request::Whose;
+use crate::rules::{Book, GENERATIONS, Matched, Rules};
 use crate::timed::Timed;
 use corelane::service::ConnectionId;
 use corelane::{Cx, Output, Talk};
@@ -39,7 +40,7 @@ pub(crate) struct Desk {
     kept: Cell<usize>,
     /// Whether there are rules, and what these are: those of the last settings, and those before, which answers under way may have.
     has_rules: Cell<bool>,
-    rules: RefCell<[Rc<Rules>; GENERATIONS]>,
+    rules: RefCell<[Rc<Book>; GENERATIONS]>,
     generation: Cell<usize>,
     /// None where nothing is logged.
     log: Option<Rc<RefCell<LaneLog>>>,
@@ -95,7 +96,7 @@ impl Desk {
     }
 
     /// From now on requests are under these rules; answers to those before keep theirs.
-    pub fn set_rules(&self, rules: Rc<Rules>) {
+    pub fn set_rules(&self, rules: Rc<Book>) {
         let next = (self.generation.get() + 1) % GENERATIONS;
         self.has_rules.set(!rules.is_empty());
         self.rules.borrow_mut()[next] = rules;
@@ -103,38 +104,47 @@ impl Desk {
     }
 
     /// Those of now.
-    pub fn rules(&self) -> Rc<Rules> {
+    pub fn rules(&self) -> Rc<Book> {
         self.rules.borrow()[self.generation.get()].clone()
     }
 
     /// Which field lines of the rules the answer to a request has.
     #[inline]
-    pub fn matched(&self, head: &Head<'_>) -> Matched {
+    pub fn matched(&self, head: &Head<'_>, whose: Whose) -> Matched {
         if !self.has_rules.get() {
             return Matched::NONE;
         }
         let generation = self.generation.get();
-        self.rules.borrow()[generation].matched(head.target.path).of(generation)
+        let rules = self.rules.borrow();
+        rules[generation].of(whose).map_or(Matched::NONE, |rules| rules.matched(head.target.path).of(generation))
     }
 
     /// Where the rules send a request instead.
     #[inline]
-    pub fn location(&self, head: &Head<'_>) -> Option<Vec<u8>> {
-        if self.has_rules.get() { self.rules.borrow()[self.generation.get()].location(head) } else { None }
+    pub fn location(&self, head: &Head<'_>, whose: Whose) -> Option<Vec<u8>> {
+        if !self.has_rules.get() {
+            return None;
+        }
+        self.rules.borrow()[self.generation.get()].of(whose)?.location(head)
     }
 
     /// Adds the field lines that the rules have for a request to the head of its answer.
     #[inline]
     pub fn put_fields(&self, head: &mut Vec<u8>, status: Status, facts: Facts) {
         if !facts.fields.is_none() {
-            self.rules.borrow()[facts.fields.generation()].write(facts.fields, status, head);
+            self.of(facts, |rules| rules.write(facts.fields, status, head));
         }
     }
 
     /// Whether the rules have a field line of this name for a request.
     #[inline]
     pub fn sets(&self, status: Status, facts: Facts, name: &[u8]) -> bool {
-        !facts.fields.is_none() && self.rules.borrow()[facts.fields.generation()].sets(facts.fields, status, name)
+        !facts.fields.is_none() && self.of(facts, |rules| rules.sets(facts.fields, status, name)).unwrap_or(false)
+    }
+
+    /// The rules under which a request has come.
+    fn of<R>(&self, facts: Facts, look: impl FnOnce(&Rules) -> R) -> Option<R> {
+        self.rules.borrow()[facts.fields.generation()].of(facts.whose).map(look)
     }
 
     /// Adds field lines to the head of an answer, but those in whose place the rules have others. What stands behind an empty line is no field.

@@ -1,10 +1,11 @@
 //! The service as `serve` knows it.
 
-use crate::hosts::check_host;
-use crate::live::{FIELD, LIVE, REDIRECT, https_port, rules};
-use crate::{AccessLog, Application, Files, Fixed, Forward, HostError, Hosts, Http, LogFormat, Routes, SITES_MAX, Settings};
-use corelane::lanes::calls_on_files;
-use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, Text, Time, Use};
+use crate::live::{LIVE, REDIRECT, https_port, rules};
+use crate::options::{HEAD_BYTES, JSON, LOG, LOG_FORMAT, OF_FILES, OPTIONS, REPLY, ROOT, SITE, sites_of};
+use crate::rules::Book;
+use crate::who::{Folder, OF_UPSTREAMS, Sites, Who, who_answers};
+use crate::{AccessLog, Application, Files, Fixed, HostError, Hosts, Http, LogFormat, Routes, Settings};
+use corelane::service::entry::choice::Choice;
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
@@ -19,93 +20,12 @@ pub const DEFAULT_PORT: u16 = 8080;
 /// Where it is served behind TLS unless said otherwise.
 pub const DEFAULT_TLS_PORT: u16 = 8443;
 
-const REPLY: Number =
-    Number::new("reply", "bytes", "instead of files answer every request with so many bytes of text, for measuring")
-        .between(0, 1 << 20, 8)
-        .when_chosen();
-
-const ROOT: Text = Text::new("root", "DIR", is_root, "serve the files beneath this directory").reading();
-const SITE: Text = Text::new(
-    "site",
-    "HOST:DIR,..",
-    are_sites,
-    "serve these hosts, such as shop.example or *.example, from directories of their own; all others have root=DIR, or are refused with 421",
-)
-.naming(|sites| sites_of(sites).map(|(_, root)| Use::Read(root.into())).collect());
-const INDEX: Text = Text::new("index", "NAME", is_name, "show a directory by its file of this name [default: index.html]");
-const LISTING: Flag = Flag::new("listing", "list directories that have no such file");
-const ERRORS: Text = Text::new(
-    "errors",
-    "DIR",
-    is_errors,
-    "show pages of this directory for what is refused: 404.html, or 40x.html for all codes that begin with 40",
-)
-.reading();
-const CACHE_BYTES: Number = Number::new(
-    "cache-bytes",
-    "bytes",
-    "memory of each lane for small files, a quarter of it at the most",
-)
-.between(0, 16 << 30, Files::CACHE_BYTES as u64);
-
-const HEAD_BYTES: Number = Number::new(
-    "head-bytes",
-    "bytes",
-    "let the head of a request be so long, and its target half of that; a longer one is refused with 431, or 414",
-)
-.between(1 << 10, 64 << 10, 16 << 10);
-
-const UPSTREAM_TIMEOUT: Time = Time::new(
-    "upstream-timeout",
-    "with to=HOST:PORT, how long an upstream that owes an answer may be silent; then the client is told 504",
-)
-.between(Duration::from_millis(100), Duration::from_secs(240), Forward::TIMEOUT);
-
-/// What says how files are served.
-const OF_FILES: [&str; 4] = [INDEX.name, LISTING.name, ERRORS.name, CACHE_BYTES.name];
-
-const LOG: Text =
-    Text::new("log", "FILE", any, "log each answer to this file; it is opened anew at SIGUSR1 and SIGHUP, and when it was moved")
-        .writing();
-const LOG_FORMAT: OneOf =
-    OneOf::new("log-format", "FORMAT", &[COMBINED, JSON], "with log=FILE, how a line is written: json is an object");
-
-const OWN: [Choice; 16] = [
-    Choice::Text(ROOT),
-    Choice::Text(SITE),
-    Choice::Text(INDEX),
-    Choice::Flag(LISTING),
-    Choice::Text(ERRORS),
-    Choice::Number(CACHE_BYTES),
-    Choice::Number(REPLY),
-    Choice::Number(HEAD_BYTES),
-    Choice::Texts(FIELD),
-    Choice::Texts(REDIRECT),
-    Choice::Text(LOG),
-    Choice::OneOf(LOG_FORMAT),
-    proxied::OPTION,
-    Choice::Time(UPSTREAM_TIMEOUT),
-    tls::UPSTREAM_OPTIONS[0],
-    tls::UPSTREAM_OPTIONS[1],
-];
-
-/// Its own options, and those of upstreams.
-const OPTIONS: [Choice; OWN.len() + upstreams::OPTIONS.len()] = {
-    let mut all = [OWN[0]; OWN.len() + upstreams::OPTIONS.len()];
-    let mut at = 0;
-    while at < all.len() {
-        all[at] = if at < OWN.len() { OWN[at] } else { upstreams::OPTIONS[at - OWN.len()] };
-        at += 1;
-    }
-    all
-};
-
 /// HTTP/1.1, in plain and behind TLS.
 pub static ENTRY: Entry = Entry::new(
     "http",
     "HTTP/1.1",
     &[
-        Scheme::connections::<Http<Fixed>>("http", DEFAULT_PORT, |lanes, asked| proxied::before(plain(lanes, asked)?, asked)),
+        Scheme::connections::<Http<Fixed>>("http", DEFAULT_PORT, |lanes, asked| proxied::before(unveiled(lanes, asked)?, asked)),
         Scheme::connections::<Http<Fixed>>("https", DEFAULT_TLS_PORT, |lanes, asked| {
             proxied::before(veiled(lanes, asked)?, asked)
         })
@@ -114,66 +34,83 @@ pub static ENTRY: Entry = Entry::new(
 )
 .options(&OPTIONS)
 .live(&LIVE)
+.tables("site")
 .limits(|limits| limits.idle_limit = IDLE_LIMIT);
 
 /// How long a client may keep a connection without a request.
 const IDLE_LIMIT: Duration = Duration::from_secs(75);
 
 fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-    let (chosen, log) = (asked.chosen(), access_log(asked)?);
-    let has_files = chosen.has(ROOT.name) || chosen.has(SITE.name);
-    if let Some(behind) = upstreams::behind(asked)? {
-        let lanes = forward(lanes, asked, log.clone(), behind)?;
-        return Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)));
-    }
-    let of_upstreams = [UPSTREAM_TIMEOUT.name, tls::UPSTREAM_OPTIONS[0].name(), tls::UPSTREAM_OPTIONS[1].name()];
-    if let Some(option) = of_upstreams.into_iter().find(|option| chosen.has(option)) {
-        return Err(asked.refuse(option, "it means nothing without to=HOST:PORT"));
-    }
-    let lanes = match (has_files, chosen.has(REPLY.name)) {
-        (true, false) => serve_files(lanes, asked, log.clone()),
-        (false, true) => {
-            if let Some(option) = OF_FILES.into_iter().find(|option| chosen.has(option)) {
-                return Err(asked.refuse(option, "it is for files, and means nothing with reply=BYTES"));
-            }
-            let bytes = chosen.number(&REPLY) as usize;
-            serve(lanes, asked, log.clone(), move |_| Fixed::new(bytes))
-        }
-        // What is not sent elsewhere is not found.
-        (false, false) if chosen.has(REDIRECT.name) => serve(lanes, asked, log.clone(), |_| Routes::new(())),
-        (true, true) => Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out")),
-        (false, false) => Err(asked.refuse(
-            ROOT.name,
-            "it is missing: write ?root=DIR to serve the files beneath a directory, or ?to=HOST:PORT to send requests on",
-        )),
+    let log = access_log(asked)?;
+    let lanes = if asked.chosen().parts().next().is_some() {
+        serve_sites(lanes, asked, log.clone())
+    } else {
+        serve_one(lanes, asked, log.clone())
     }?;
     Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)))
 }
 
-/// Serves the files of one directory, or of several hosts.
-fn serve_files(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<Lanes> {
+/// Serves one application, whatever the host.
+fn serve_one(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<Lanes> {
     let chosen = asked.chosen();
-    let option = if chosen.has(ROOT.name) { ROOT.name } else { SITE.name };
-    calls_on_files().map_err(|why| asked.refuse(option, format!("no file can be served: {why}")))?;
-    let root = chosen.text(&ROOT).map(str::to_owned);
-    let index = chosen.text(&INDEX).unwrap_or("index.html").to_owned();
-    let (lists, bytes) = (chosen.flag(&LISTING), chosen.number(&CACHE_BYTES) as usize);
-    let errors = chosen.text(&ERRORS).map(str::to_owned);
-    let files = move |root: &str| {
-        let files = Files::new(root).index(&index).listing(lists).cache_bytes(bytes);
-        errors.iter().fold(files, |files, errors| files.errors(errors))
-    };
-    let Some(sites) = chosen.text(&SITE) else {
-        // reason: one of both is there.
-        let root = root.expect("without sites there is a root");
-        return serve(lanes, asked, log, move |_| files(&root));
-    };
+    if chosen.has(REPLY.name) && !chosen.has(upstreams::TO_NAME) {
+        if chosen.has(ROOT.name) || chosen.has(SITE.name) {
+            return Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out"));
+        }
+        if let Some(option) = OF_FILES.into_iter().find(|option| chosen.has(option)) {
+            return Err(asked.refuse(option, "it is for files, and means nothing with reply=BYTES"));
+        }
+        no_upstreams(asked)?;
+        let bytes = chosen.number(&REPLY) as usize;
+        return serve(lanes, asked, log, move |_| Fixed::new(bytes));
+    }
+    if let Some(sites) = chosen.text(&SITE).filter(|_| !chosen.has(upstreams::TO_NAME)) {
+        no_upstreams(asked)?;
+        return serve_folders(lanes, asked, log, sites);
+    }
+    if let Some(option) = [SITE.name, REPLY.name].into_iter().find(|option| chosen.has(option)) {
+        return Err(asked.refuse(option, "with to=HOST:PORT all requests are sent on: leave one of them out"));
+    }
+    match who_answers(asked)? {
+        Some(Who::Upstreams(passed)) => {
+            let speaks_tls = passed.speaks_tls();
+            let lanes = serve(lanes, asked, log, move |lane| passed.on_lane(lane))?;
+            tls::towards(lanes, asked, speaks_tls, |client| client.protocols(&[b"http/1.1"]))
+        }
+        Some(Who::Files(folder)) => {
+            no_upstreams(asked)?;
+            serve(lanes, asked, log, move |_| folder.files())
+        }
+        Some(Who::Nobody) => {
+            no_upstreams(asked)?;
+            serve(lanes, asked, log, |_| Routes::new(()))
+        }
+        None => Err(asked.refuse(
+            ROOT.name,
+            "it is missing: write ?root=DIR to serve the files beneath a directory, or ?to=HOST:PORT to send requests on",
+        )),
+    }
+}
+
+/// Refuses what is of upstreams where there are none.
+fn no_upstreams(asked: &Asked) -> Result<()> {
+    let mut of_upstreams = OF_UPSTREAMS.into_iter().chain(tls::UPSTREAM_OPTIONS.iter().map(Choice::name));
+    match of_upstreams.find(|option| asked.chosen().has(option)) {
+        Some(option) => Err(asked.refuse(option, "it means nothing without to=HOST:PORT")),
+        None => Ok(()),
+    }
+}
+
+/// Serves folders of several hosts.
+fn serve_folders(lanes: Lanes, asked: &Asked, log: Option<AccessLog>, sites: &str) -> Result<Lanes> {
+    let folder = Folder::chosen(asked, SITE.name)?;
+    let root = asked.chosen().text(&ROOT).map(str::to_owned);
     let sites: Vec<(String, String)> = sites_of(sites).map(|(host, root)| (host.to_owned(), root.to_owned())).collect();
     let beside = sites.len() + usize::from(root.is_some());
     let hosts = move || -> std::result::Result<Hosts<Files>, HostError> {
-        let mut hosts = Hosts::new(root.as_deref().map(|root| |tokens| files(root).beside(beside, tokens)));
+        let mut hosts = Hosts::new(root.as_deref().map(|root| |tokens| folder.files_of(root).beside(beside, tokens)));
         for (host, root) in &sites {
-            hosts.add(host, |tokens| files(root).beside(beside, tokens))?;
+            hosts.add(host, |tokens| folder.files_of(root).beside(beside, tokens))?;
         }
         Ok(hosts)
     };
@@ -182,43 +119,17 @@ fn serve_files(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<La
     serve(lanes, asked, log, move |_| hosts().expect("hosts that were fit are"))
 }
 
-/// Sends all requests on to other servers.
-fn forward(lanes: Lanes, asked: &Asked, log: Option<AccessLog>, behind: upstreams::Behind) -> Result<Lanes> {
-    let chosen = asked.chosen();
-    let others = [ROOT.name, SITE.name, REPLY.name].into_iter().chain(OF_FILES);
-    if let Some(option) = others.into_iter().find(|option| chosen.has(option)) {
-        return Err(asked.refuse(option, "with to=HOST:PORT all requests are sent on: leave one of them out"));
-    }
-    let timeout = chosen.time(&UPSTREAM_TIMEOUT);
-    let speak_tls = behind.targets.speak_tls();
-    let lanes = serve(lanes, asked, log, move |lane| Forward::new(&behind, lane).timeout(timeout))?;
+/// Serves several sites, each with what it has of its own.
+fn serve_sites(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<Lanes> {
+    let sites = Sites::chosen(asked)?;
+    let (rules, speak_tls) = (sites.rules(), sites.speak_tls());
+    let settings = settings(asked.chosen().number(&HEAD_BYTES) as usize);
+    let served = move |lane| {
+        let http = Http::new(sites.on_lane(lane)).settings(settings).book(Book::of_each(rules.clone()));
+        log.iter().fold(http, Http::log)
+    };
+    let lanes = lanes.serve(&asked.url().to_string(), served)?;
     tls::towards(lanes, asked, speak_tls, |client| client.protocols(&[b"http/1.1"]))
-}
-
-/// Hosts and their directories.
-fn sites_of(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    // An IPv6 address has colons within its brackets.
-    let split = |site: &'_ str| site.find("]:").map(|at| at + 1).or_else(|| site.find(':'));
-    text.split(',').map(move |site| split(site).map_or((site, ""), |at| (&site[..at], &site[at + 1..])))
-}
-
-fn are_sites(text: &str) -> std::result::Result<(), String> {
-    if sites_of(text).count() >= SITES_MAX {
-        return Err(format!("there are {SITES_MAX} sites at the most"));
-    }
-    sites_of(text).try_for_each(|(host, root)| {
-        if host.is_empty() {
-            return Err("a host is missing: write site=HOST:DIR, with a comma between several".to_owned());
-        }
-        check_host(host).map_err(|error| error.to_string())?;
-        if std::path::Path::new(root).is_dir() {
-            return Ok(());
-        }
-        Err(match root {
-            "" => format!("{host:?} has no directory: write site={host}:DIR with one that is there"),
-            _ => format!("{root:?} is no directory: write site={host}:DIR with one that is there"),
-        })
-    })
 }
 
 /// Serves an application, one for each lane.
@@ -242,28 +153,6 @@ fn settings(head_bytes: usize) -> Settings {
     Settings::new().head(Limits { head_bytes, target_bytes: head_bytes / 2, ..Limits::default() })
 }
 
-fn is_root(text: &str) -> std::result::Result<(), String> {
-    is_directory(text, ROOT.name)
-}
-
-fn is_errors(text: &str) -> std::result::Result<(), String> {
-    is_directory(text, ERRORS.name)
-}
-
-fn is_directory(text: &str, option: &str) -> std::result::Result<(), String> {
-    match std::path::Path::new(text).is_dir() {
-        true => Ok(()),
-        false => Err(format!("{text:?} is no directory: write {option}=DIR with one that is there")),
-    }
-}
-
-fn is_name(text: &str) -> std::result::Result<(), String> {
-    match text.contains('/') || text.starts_with('.') {
-        true => Err(format!("{text:?} is no name of a file: write one without a slash, such as index.html")),
-        false => Ok(()),
-    }
-}
-
 /// What is asked of a log, if one is.
 fn access_log(asked: &Asked) -> Result<Option<AccessLog>> {
     let Some(path) = asked.chosen().text(&LOG) else {
@@ -274,15 +163,6 @@ fn access_log(asked: &Asked) -> Result<Option<AccessLog>> {
     };
     let format = if asked.chosen().one_of(&LOG_FORMAT) == JSON { LogFormat::Json } else { LogFormat::Combined };
     AccessLog::open(path, format).map(Some).map_err(|error| asked.refuse(LOG.name, format!("{path} cannot be opened: {error}")))
-}
-
-/// The formats of the log, as they are named.
-const COMBINED: &str = "combined";
-const JSON: &str = "json";
-
-/// Whether a file can be opened shows when it is.
-fn any(_: &str) -> std::result::Result<(), String> {
-    Ok(())
 }
 
 /// What a client is told that speaks HTTP without TLS where TLS is spoken, at this time since 1970.
@@ -304,8 +184,16 @@ fn plain_answer(now: Duration) -> Vec<u8> {
     memory
 }
 
+fn unveiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    match asked.chosen().parts().find_map(|(host, site)| Some((host, tls::certificate_option(site)?))) {
+        Some((host, option)) => Err(asked.refuse(option, format!("of {host}: it means nothing without TLS: serve at https://"))),
+        None => plain(lanes, asked),
+    }
+}
+
 fn veiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-    if asked.chosen().texts(&REDIRECT).any(|text| https_port(text).is_some()) {
+    let all = [asked.chosen()].into_iter().chain(asked.chosen().parts().map(|(_, site)| site));
+    if all.flat_map(|chosen| chosen.texts(&REDIRECT)).any(|text| https_port(text).is_some()) {
         return Err(asked.refuse(REDIRECT.name, "this is over TLS already: requests would go round and round"));
     }
     tls::before(plain(lanes, asked)?, asked, |server| server.protocols(&[b"http/1.1"]).plain_answer(plain_answer))

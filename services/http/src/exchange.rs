@@ -1,6 +1,6 @@
 //! Exchanges carried out: content in, the application, parts of the answer out.
 
-use crate::application::{Application, Flow, Goes, Produced};
+use crate::application::{Application, Flow, Goes, Minds, Produced};
 use crate::content::{ContentPart, next_part};
 use crate::counters::HttpCounter;
 use crate::facts::{Facts, Framing};
@@ -30,6 +30,8 @@ enum After {
     Failed(Status),
     /// Its answer cannot be ended: the connection is broken off.
     Broken,
+    /// Its client has left.
+    Left,
 }
 
 impl<A: Application> Http<A> {
@@ -57,6 +59,14 @@ impl<A: Application> Http<A> {
             let after = self.step(call, input.as_deref_mut(), running, std::mem::take(&mut has_left));
             match after {
                 After::Again => {}
+                After::Wait(Next::Wait) if running.listens() => match input.as_deref() {
+                    Some(input) if input.is_empty() && input.is_finished() && running.exchange.minds() == Minds::Ends => {
+                        return self.end_exchange(call, session, After::Left);
+                    }
+                    // What it says next waits with it, from then on.
+                    Some(input) if input.is_empty() && !input.is_finished() => return Look::Over(Next::Continue),
+                    _ => return Look::Over(Next::Wait),
+                },
                 After::Wait(next) => return Look::Over(next),
                 ended => return self.end_exchange(call, session, ended),
             }
@@ -132,6 +142,11 @@ impl<A: Application> Http<A> {
             }
             After::Broken => {
                 call.cx.count(HttpCounter::AnswersCutShort, 1);
+                self.tell_gone(call.cx, &mut running);
+                return Look::Over(Next::Abort);
+            }
+            After::Left => {
+                call.cx.count(HttpCounter::ForwardsAbandoned, 1);
                 self.tell_gone(call.cx, &mut running);
                 return Look::Over(Next::Abort);
             }

@@ -1,5 +1,6 @@
 //! What is owed to a request's framing, whatever the answer is.
 
+use crate::request::Whose;
 use crate::rules::Matched;
 use corelane_wire::http1::{Request as Head, Status, Version};
 
@@ -16,6 +17,8 @@ pub(crate) struct Facts {
     pub fields: Matched,
     /// The connection closes behind the answer. A lane that drains sees to that itself, when all is answered that had come.
     pub closes: bool,
+    /// Which of several applications answers it.
+    pub whose: Whose,
 }
 
 /// How the end of an answer's content is told, and how much of it is still to be written.
@@ -28,15 +31,18 @@ pub(crate) enum Framing {
 
 impl Facts {
     /// Those of most requests.
-    pub const USUAL: Self = Self { is_head: false, is_old: false, persists: true, fields: Matched::NONE, closes: false };
+    pub const USUAL: Self =
+        Self { is_head: false, is_old: false, persists: true, fields: Matched::NONE, closes: false, whose: Whose::Anybody };
 
     /// Those of the last answer to a client of which nothing is known.
-    pub const LAST: Self = Self { is_head: false, is_old: false, persists: false, fields: Matched::NONE, closes: true };
+    pub const LAST: Self =
+        Self { is_head: false, is_old: false, persists: false, fields: Matched::NONE, closes: true, whose: Whose::Anybody };
 
     pub fn of(head: &Head<'_>) -> Self {
         let is_old = head.version == Version::Http10;
         let is_head = head.method == corelane_wire::http1::Method::Head;
-        Self { is_head, is_old, persists: head.persists, fields: Matched::NONE, closes: !head.persists }
+        let closes = !head.persists;
+        Self { is_head, is_old, persists: head.persists, fields: Matched::NONE, closes, whose: Whose::Anybody }
     }
 
     /// The framing of content of which the length is known, or is not (RFC 9112 section 6.3).

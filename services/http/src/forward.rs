@@ -6,6 +6,7 @@
 //! ```
 
 mod check;
+mod dated;
 mod exchange;
 mod fault;
 mod head;
@@ -20,7 +21,7 @@ use crate::session::Session;
 use crate::within::Within;
 use crate::{Reply, Request};
 use corelane::service::{Outcome, Refused};
-use corelane::{Cx, Silent};
+use corelane::{Address, Cx, Silent};
 use corelane_upstreams::entry::Behind;
 use corelane_upstreams::{Targets, Upstreams};
 use corelane_wire::http1::{Method, Status};
@@ -74,6 +75,25 @@ impl Forward {
         self
     }
 
+    /// Lets a request go, with what is under way to its upstream, whose client finishes its side before it is answered: so does one that closes its connection. One that finishes and hears
+    /// on is not answered then. By default it is, and only a client that breaks off is noticed.
+    pub fn abort_on_close(self, aborts: bool) -> Self {
+        self.hub.borrow_mut().aborts_on_close = aborts;
+        self
+    }
+
+    /// Has names resolved by something else than the system.
+    pub fn resolving(self, resolve: fn(&str, u16) -> Result<Vec<Address>, String>) -> Self {
+        self.hub.borrow_mut().resolve = resolve;
+        self
+    }
+
+    /// Says which site it is of: upstreams are shown as `SITE/UPSTREAM` then.
+    pub fn of_site(self, site: &str) -> Self {
+        self.hub.borrow_mut().upstreams.name_site(site);
+        self
+    }
+
     /// How many idle connections are kept to each upstream on each lane; with 0 each request has its own.
     pub fn kept(self, connections: usize) -> Self {
         self.hub.borrow_mut().kept_max = connections;
@@ -81,10 +101,14 @@ impl Forward {
     }
 }
 
-impl Application for Forward {
-    type Talk = Silent;
-
-    fn request(&mut self, cx: &mut Cx<'_>, request: &Request<'_>, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
+impl Forward {
+    /// Begins a request, within whatever application it stands: its exchange takes none.
+    pub(crate) fn pass_on<A: Application<Talk = Silent>>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+    ) -> Result<Handled<A>, Refused> {
         // It would show a script what it may not see (RFC 9110 section 9.3.8).
         if request.method() == Method::Trace {
             return reply
@@ -100,6 +124,14 @@ impl Application for Forward {
             Err(Fault::Memory) => Err(Refused::Memory),
             Err(fault) => explain(cx, fault, reply),
         }
+    }
+}
+
+impl Application for Forward {
+    type Talk = Silent;
+
+    fn request(&mut self, cx: &mut Cx<'_>, request: &Request<'_>, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
+        self.pass_on(cx, request, reply)
     }
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -128,6 +160,10 @@ impl Application for Forward {
 
     fn upstreams(&mut self, see: &mut dyn FnMut(&mut Upstreams)) {
         see(&mut self.hub.borrow_mut().upstreams);
+    }
+
+    fn can_retarget(&mut self, targets: Option<&Targets>) -> bool {
+        targets.is_some_and(|targets| self.hub.borrow().upstreams.can_retarget(targets))
     }
 
     fn retarget(&mut self, cx: &mut Cx<'_>, targets: Option<&Targets>) -> bool {

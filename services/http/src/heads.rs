@@ -108,7 +108,7 @@ impl<A: Application> Http<A> {
             let same = &bytes[taken..taken + length];
             // One that repeats it byte for byte, as those of busy clients do, is the same.
             while bytes[taken..].starts_with(same) {
-                let facts = self.facts(&head, is_last && taken + length == bytes.len());
+                let facts = self.facts(call, &head, is_last && taken + length == bytes.len());
                 let arrived = Arrived { head: &head, bytes: same, content: None, facts };
                 let mut served = match (self.room(call), refusal) {
                     (MayAnswer::Now, None) => self.serve(call, arrived, Trace::Asked(arrived.asked())),
@@ -130,8 +130,9 @@ impl<A: Application> Http<A> {
     }
 
     #[inline]
-    fn facts(&self, head: &Head<'_>, is_last: bool) -> Facts {
-        Facts { persists: head.persists && !is_last, fields: self.desk.matched(head), ..Facts::of(head) }
+    fn facts(&self, call: &mut Call<'_, '_, A::Talk>, head: &Head<'_>, is_last: bool) -> Facts {
+        let whose = self.application.whose(call.cx, head.authority.map(|authority| authority.host));
+        Facts { persists: head.persists && !is_last, fields: self.desk.matched(head, whose), whose, ..Facts::of(head) }
     }
 
     /// What an answer must know that is given before the content is read: it says that the connection closes where that is so (RFC 9112 section 9.6).
@@ -158,8 +159,8 @@ impl<A: Application> Http<A> {
         let facts = self.facts_unread(&arrived);
         self.desk.begin_request();
         let reply = Reply::new(call.output, &self.desk, facts, trace.again());
-        let handled = match self.desk.location(arrived.head) {
-            None => self.application.request(call.cx, &Request::new(arrived.head, arrived.content), reply),
+        let handled = match self.desk.location(arrived.head, facts.whose) {
+            None => self.application.request(call.cx, &Request::new(arrived.head, arrived.content, facts.whose), reply),
             Some(location) => reply.answer(Status::PERMANENT_REDIRECT).field("Location", location).explained(),
         };
         match handled {
@@ -283,7 +284,7 @@ impl<A: Application> Http<A> {
         let mut scratch = Scratch::new();
         let (served, bytes) = match self.begin_head().next(input.first(), &mut scratch) {
             Ok(Step::Request { head, bytes }) => {
-                let facts = self.facts(&head, session.is_last && input.first().len() == input.len());
+                let facts = self.facts(call, &head, session.is_last && input.first().len() == input.len());
                 let arrived = Arrived { head: &head, bytes: &input.first()[..bytes], content: None, facts };
                 (self.begin_to_collect(call, arrived, most, Trace::Asked(arrived.asked())), bytes)
             }
@@ -439,7 +440,7 @@ impl<A: Application> Http<A> {
             // reason: it was parsed before, and its bytes are the same.
             _ => panic!("a head that was one is none"),
         };
-        let facts = self.facts(&parsed, is_last);
+        let facts = self.facts(call, &parsed, is_last);
         let arrived = Arrived { head: &parsed, bytes: head, content: Some(content), facts };
         match room {
             MayAnswer::Never => self.answer_unavailable(call, arrived, Trace::Noted(note)),

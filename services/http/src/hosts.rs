@@ -7,12 +7,13 @@
 
 mod names;
 
-use crate::application::{Application, Exchange, Flow, Goes, Handled, Produced};
+use crate::application::{Application, Exchange, Flow, Goes, Handled, Minds, Produced};
+use crate::request::Whose;
 use crate::within::Within;
 use crate::{Parts, Reply, Request};
 use corelane::service::{Declaration, Outcome, Refused, Shared};
 use corelane::{Cx, Silent};
-use corelane_upstreams::Upstreams;
+use corelane_upstreams::{Targets, Upstreams};
 use corelane_wire::http1::Status;
 use names::Names;
 pub use names::{HostError, check_host};
@@ -41,12 +42,33 @@ const TOKEN_BITS: u32 = 48;
 pub struct Hosts<A: Application<Talk = Silent>> {
     sites: Vec<A>,
     names: Names,
+    /// Which certificate each has, by number, if they have several: the first one is shown to clients that ask for nobody's name.
+    certificates: Vec<u16>,
+    /// Has a site asked.
+    ask: Ask<A>,
+}
+
+/// Has a site asked, with its number. Its exchange knows that number, or no site.
+pub(crate) type Ask<A> = fn(&mut A, &mut Cx<'_>, (&Request<'_>, Reply<'_>), usize) -> Result<Handled<Hosts<A>>, Refused>;
+
+/// With the number beside its exchange.
+pub(crate) fn ask<A: Application<Talk = Silent>>(
+    site: &mut A,
+    cx: &mut Cx<'_>,
+    (request, reply): (&Request<'_>, Reply<'_>),
+    number: usize,
+) -> Result<Handled<Hosts<A>>, Refused> {
+    Ok(match site.request(cx, request, reply)? {
+        Handled::Answered(answered) => Handled::Answered(answered),
+        Handled::Collect(most) => Handled::Collect(most),
+        Handled::Begin(exchange, first) => Handled::Begin(Box::new(OfSite { site: number, exchange }), first),
+    })
 }
 
 impl<A: Application<Talk = Silent>> Hosts<A> {
     /// No host but the default, if there is one.
     pub fn new(default: Option<impl FnOnce(u64) -> A>) -> Self {
-        let mut hosts = Self { sites: Vec::new(), names: Names::default() };
+        let mut hosts = Self { sites: Vec::new(), names: Names::default(), certificates: Vec::new(), ask };
         if let Some(make) = default {
             hosts.names.default = Some(hosts.make(make));
         }
@@ -64,6 +86,59 @@ impl<A: Application<Talk = Silent>> Hosts<A> {
         self.names.add(host, self.sites.len())?;
         self.make(make);
         Ok(self)
+    }
+
+    /// Sites are asked so.
+    pub(crate) fn asking(self, ask: Ask<A>) -> Self {
+        Self { ask, ..self }
+    }
+
+    /// Adds a site that no host has yet, for [`Hosts::name`].
+    pub(crate) fn add_unnamed(&mut self, make: impl FnOnce(u64) -> A) -> usize {
+        self.make(make)
+    }
+
+    /// Gives a host to a site.
+    pub(crate) fn name(&mut self, host: &str, site: usize) -> Result<(), HostError> {
+        self.names.add(host, site)
+    }
+
+    /// All other hosts have this site.
+    pub(crate) fn have_others(&mut self, site: usize) {
+        self.names.default = Some(site);
+    }
+
+    /// Sites have these certificates, by number, in the order of sites: a request for one on a connection that was opened for another is refused where they differ (RFC 9110 section 15.5.20).
+    pub(crate) fn certificates(&mut self, numbers: Vec<u16>) {
+        assert!(numbers.len() == self.sites.len(), "each site has one");
+        let differ = numbers.iter().any(|number| *number != numbers[0]);
+        self.certificates = if differ { numbers } else { Vec::new() };
+    }
+
+    /// Whether the client has asked, in TLS, for a name that has another certificate than this site.
+    fn is_misdirected(&self, cx: &mut Cx<'_>, host: Option<&[u8]>, site: usize) -> bool {
+        if self.certificates.is_empty() {
+            return false;
+        }
+        let learned = cx.peer(cx.id()).and_then(|peer| peer.learned);
+        let Some(asked) = learned.as_ref().and_then(|learned| learned.server_name.as_deref()) else { return false };
+        if host.is_some_and(|host| host.eq_ignore_ascii_case(asked.as_bytes())) {
+            return false;
+        }
+        let shown = self.names.site(Some(asked.as_bytes())).map_or(self.first_certificate(), |site| self.certificates[site]);
+        shown != self.certificates[site]
+    }
+
+    /// The one that is shown to clients that ask for no name of a site.
+    fn first_certificate(&self) -> u16 {
+        self.certificates.iter().copied().min().unwrap_or(0)
+    }
+
+    fn find(&self, cx: &mut Cx<'_>, host: Option<&[u8]>) -> Whose {
+        match self.names.site(host) {
+            Some(site) if !self.is_misdirected(cx, host, site) => Whose::Site(site as u16),
+            _ => Whose::Nobody,
+        }
     }
 
     fn make(&mut self, make: impl FnOnce(u64) -> A) -> usize {
@@ -87,12 +162,25 @@ impl<A: Application<Talk = Silent>> Application for Hosts<A> {
     const COUNTERS: &'static [Declaration] = A::COUNTERS;
 
     fn request(&mut self, cx: &mut Cx<'_>, request: &Request<'_>, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
-        let Some(site) = self.names.site(request.host()) else { return reply.status(Status::MISDIRECTED_REQUEST) };
-        Ok(match self.sites[site].request(cx, request, reply)? {
-            Handled::Answered(answered) => Handled::Answered(answered),
-            Handled::Collect(most) => Handled::Collect(most),
-            Handled::Begin(exchange, first) => Handled::Begin(Box::new(OfSite { site, exchange }), first),
-        })
+        let whose = if request.whose() == Whose::Anybody { self.find(cx, request.host()) } else { request.whose() };
+        let Whose::Site(site) = whose else { return reply.status(Status::MISDIRECTED_REQUEST) };
+        let site = usize::from(site);
+        (self.ask)(&mut self.sites[site], cx, (&request.for_anybody(), reply), site)
+    }
+
+    fn whose(&self, cx: &mut Cx<'_>, host: Option<&[u8]>) -> Whose {
+        self.find(cx, host)
+    }
+
+    fn retarget_each(&mut self, cx: &mut Cx<'_>, targets: &[Option<Targets>]) -> bool {
+        if let [None] = targets {
+            return true;
+        }
+        let all = || targets.iter().map(Option::as_ref);
+        let can = targets.len() == self.sites.len()
+            && self.sites.iter_mut().zip(all()).all(|(site, targets)| site.can_retarget(targets));
+        // All of them, or none.
+        can && self.sites.iter_mut().zip(all()).fold(true, |can, (site, targets)| site.retarget(cx, targets) && can)
     }
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -149,6 +237,10 @@ impl<A: Application<Talk = Silent>> Exchange<Hosts<A>> for OfSite<A> {
 
     fn produce(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>, parts: &mut Parts<'_>) -> Produced {
         self.exchange.produce(&mut hosts.sites[self.site], cx, parts)
+    }
+
+    fn minds(&self) -> Minds {
+        self.exchange.minds()
     }
 
     fn gone(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>) {

@@ -1,7 +1,8 @@
 //! Options that can change while it serves: rules by path, and upstreams.
 
 use crate::Rules;
-use corelane::service::entry::choice::{Choice, Chosen, Text};
+use crate::hosts::check_host;
+use corelane::service::entry::choice::{Choice, Chosen, Part, Text};
 use corelane_upstreams::Targets;
 use corelane_upstreams::entry as upstreams;
 
@@ -18,13 +19,30 @@ pub(crate) const REDIRECT: Text = Text::new(
     "send requests for this path, and for all beneath it, to this URL (308); https or https:PORT sends all to the same over TLS; may be repeated",
 );
 
-/// What can change while it serves.
-pub(crate) const LIVE: [Choice; 3] = [Choice::Texts(FIELD), Choice::Texts(REDIRECT), upstreams::TARGETS];
+/// What of a site, or of a service, can change while it serves.
+const LIVE_OF_ALL: [Choice; 3] = [Choice::Texts(FIELD), Choice::Texts(REDIRECT), upstreams::TARGETS];
 
-/// What of that is chosen: rules, and upstreams if there are some; none where it cannot be read.
-pub(crate) fn live(options: &str) -> Option<(Rules, Option<Targets>)> {
+/// What begins the options of a site.
+pub(crate) const HOST: Text =
+    Text::new("host", "NAME,..", are_hosts, "begin the options of these hosts, such as shop.example or *.example");
+
+/// What can change while it serves.
+pub(crate) const LIVE: [Choice; 4] =
+    [LIVE_OF_ALL[0], LIVE_OF_ALL[1], LIVE_OF_ALL[2], Choice::Part(Part::new(HOST, &LIVE_OF_ALL))];
+
+/// What of that is chosen: rules, and upstreams if there are some, of all other hosts and then of each site; none where it cannot be read.
+pub(crate) fn live(options: &str) -> Option<(Vec<Rules>, Vec<Option<Targets>>)> {
     let chosen = if options.is_empty() { Chosen::default() } else { Chosen::read(&LIVE, options).ok()? };
-    Some((rules(&chosen).ok()?, upstreams::targets(&chosen)))
+    let all = || [&chosen].into_iter().chain(chosen.parts().map(|(_, part)| part));
+    let each = all().map(|chosen| rules(chosen).ok()).collect::<Option<Vec<Rules>>>()?;
+    Some((each, all().map(upstreams::targets).collect()))
+}
+
+fn are_hosts(text: &str) -> Result<(), String> {
+    text.split(',').try_for_each(|host| match host {
+        "" => Err("a host is missing: write host=NAME, with a comma between several".to_owned()),
+        host => check_host(host).map_err(|error| error.to_string()),
+    })
 }
 
 /// What is asked of paths, whoever answers there; or which option is wrong, and why.

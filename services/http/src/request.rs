@@ -10,11 +10,33 @@ pub struct Request<'a> {
     pub head: &'a Head<'a>,
     /// The whole content, once it was [collected](crate::Handled::Collect).
     content: Option<&'a Shared>,
+    /// Whose it is, as far as that was looked for.
+    whose: Whose,
+}
+
+/// Which of several applications answers a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// There is one, or nobody has looked.
+    Anybody,
+    /// The one of this number.
+    Site(u16),
+    /// None has this host, or its connection is for another: 421 (Misdirected Request).
+    Nobody,
 }
 
 impl<'a> Request<'a> {
-    pub(crate) fn new(head: &'a Head<'a>, content: Option<&'a Shared>) -> Self {
-        Self { head, content }
+    pub(crate) fn new(head: &'a Head<'a>, content: Option<&'a Shared>, whose: Whose) -> Self {
+        Self { head, content, whose }
+    }
+
+    pub(crate) fn whose(&self) -> Whose {
+        self.whose
+    }
+
+    /// The same for an application within that which was asked.
+    pub(crate) fn for_anybody(self) -> Self {
+        Self { whose: Whose::Anybody, ..self }
     }
 
     /// The method.

@@ -6,8 +6,10 @@
 //! ```
 
 use crate::ours::is_ours;
+use crate::request::Whose;
 use corelane_wire::http1::{Authority, Request as Head, Status, check_field, percent};
 use std::fmt;
+use std::rc::Rc;
 
 /// The most field lines, and the most redirects.
 pub const RULES_MAX: usize = 60;
@@ -38,6 +40,48 @@ const OF_SUCCESS: [&str; 2] = ["Cache-Control", "Expires"];
 pub struct Rules {
     fields: Vec<Field>,
     redirects: Vec<Redirect>,
+}
+
+/// The rules of a service.
+pub(crate) enum Book {
+    /// For all requests.
+    All(Rc<Rules>),
+    /// For each of several applications, by its number.
+    Each(Vec<Rules>),
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self::All(Rc::default())
+    }
+}
+
+impl Book {
+    /// Those of one application, or of each.
+    pub fn of_each(mut each: Vec<Rules>) -> Self {
+        match each.len() {
+            1 => Self::All(Rc::new(each.remove(0))),
+            _ => Self::Each(each),
+        }
+    }
+
+    /// Whether there is none in it.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::All(rules) => rules.is_empty(),
+            Self::Each(each) => each.iter().all(Rules::is_empty),
+        }
+    }
+
+    /// Those for a request.
+    #[inline]
+    pub fn of(&self, whose: Whose) -> Option<&Rules> {
+        match (self, whose) {
+            (Self::All(rules), _) => Some(rules),
+            (Self::Each(each), Whose::Site(site)) => each.get(usize::from(site)),
+            (Self::Each(_), _) => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

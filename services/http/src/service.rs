@@ -1,12 +1,12 @@
 //! HTTP as a service over connections: which part of it a connection is in.
 
-use crate::application::Application;
+use crate::application::{Application, Minds};
 use crate::backlog::UNAVAILABLE_AND_CLOSED;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
 use crate::live::live;
 use crate::log::{AccessLog, Ended, Sent};
-use crate::rules::Rules;
+use crate::rules::{Book, Rules};
 use crate::session::{Active, Look, Session, Spare};
 use crate::settings::Settings;
 use corelane::service::{
@@ -64,12 +64,18 @@ impl<A: Application> Http<A> {
     pub fn log(mut self, log: &AccessLog) -> Self {
         let rules = self.desk.rules();
         self.desk = Rc::new(Desk::new(Some(log.lane())));
-        self.rules(rules)
+        self.desk.set_rules(rules);
+        self
     }
 
     /// Has answers and redirects by path, beside what the application does.
     pub fn rules(self, rules: impl Into<Rc<Rules>>) -> Self {
-        self.desk.set_rules(rules.into());
+        self.book(Book::All(rules.into()))
+    }
+
+    /// The same for each application within it.
+    pub(crate) fn book(self, rules: Book) -> Self {
+        self.desk.set_rules(Rc::new(rules));
         self
     }
 
@@ -112,10 +118,10 @@ impl<A: Application> Http<A> {
     /// Follows a change of the options that it can follow; whether it does.
     fn change(&mut self, cx: &mut Cx<'_, A::Talk>, options: &str) -> bool {
         let Some((rules, targets)) = live(options) else { return false };
-        if !self.application.retarget(cx, targets.as_ref()) {
+        if !self.application.retarget_each(cx, &targets) {
             return false;
         }
-        self.desk.set_rules(Rc::new(rules));
+        self.desk.set_rules(Rc::new(Book::of_each(rules)));
         self.note_upstreams(cx);
         true
     }
@@ -266,6 +272,9 @@ impl<A: Application> StreamService for Http<A> {
         if let Some(Active::Running(mut running)) = session.active.map(|active| self.spare.unboxed(active)) {
             // Its connection has ended, and with it what it owed.
             drop(running.owed.take());
+            if ending == Ending::Error && running.exchange.minds() != Minds::Nothing {
+                cx.count(HttpCounter::ForwardsAbandoned, 1);
+            }
             self.tell_gone(cx, &mut running);
         }
         self.count_answers(cx);

@@ -1,6 +1,6 @@
 //! What is kept of a connection: nothing between its requests.
 
-use crate::application::{Application, Exchange};
+use crate::application::{Application, Exchange, Minds};
 use crate::backlog::Unsent;
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
@@ -148,6 +148,12 @@ impl<A: Application> Running<A> {
     /// Whether no answer has begun.
     pub fn has_not_answered(&self) -> bool {
         matches!(self.stage, Stage::Content | Stage::Pause | Stage::Application) && self.unsent.is_none()
+    }
+
+    /// Whether it waits for its application, with nothing to come from its client, and is to hear whether that leaves.
+    pub fn listens(&self) -> bool {
+        let waits = self.owed.is_some() && self.unsent.is_none() && self.relaying == Relaying::No;
+        waits && matches!(self.stage, Stage::Application | Stage::Room(_)) && self.exchange.minds() != Minds::Nothing
     }
 
     /// So much was answered.

@@ -12,7 +12,7 @@ mod hello;
 
 use corelane::Lanes;
 use corelane::lanes::{DriverChoice, Running};
-use corelane_http::{Files, Fixed, Http};
+use corelane_http::{ENTRY, Files, Fixed, Http};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::io::{Read, Write};
@@ -93,6 +93,27 @@ fn of_files(driver: DriverChoice) {
     std::fs::remove_dir_all(root).unwrap();
 }
 
+/// A site of many is found, and its rules are, without an allocation. One that sends requests on allocates what it does alone.
+fn of_sites(driver: DriverChoice, fixed: &Running) {
+    let served = |options: &str| {
+        let place = format!("http://127.0.0.1:0?{options}");
+        Lanes::per_core().lanes(1).driver(driver).serve_entry(&ENTRY, &place).unwrap().start().unwrap()
+    };
+    let root = std::env::temp_dir().join(format!("corelane-http-sites-{}", std::process::id()));
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::write(root.join("a.txt"), [b'a'; 100]).unwrap();
+    let others: String = (0..200).map(|number| format!("&host=h{number}.example,*.h{number}.example&redirect=/a=/b")).collect();
+    let upstream = fixed.address().to_string();
+    let own = format!("host=*.a.example&root={}&field=/*=X-A: 1&host=b.example&to={upstream}", root.display());
+    let sites = served(&(own + &others));
+    let request = |host: &str| format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    assert_eq!(of_requests(&sites, 8, request("x.y.A.example.:80").as_bytes(), 20), 0, "{driver:?}");
+    let alone = of_requests(&served(&format!("to={upstream}")), 8, request("b.example").as_bytes(), 20);
+    assert_eq!(of_requests(&sites, 8, request("b.example").as_bytes(), 20), alone, "{driver:?}: as many as alone");
+    drop(sites);
+    std::fs::remove_dir_all(root).unwrap();
+}
+
 #[test]
 fn a_request_allocates_nothing() {
     if process::is_parent("a_request_allocates_nothing") {
@@ -113,5 +134,6 @@ fn a_request_allocates_nothing() {
                 running.driver()
             );
         }
+        of_sites(driver, &fixed);
     }
 }

@@ -4,8 +4,9 @@ use crate::live::LIVE;
 use crate::log::ProxyLog;
 use crate::proxy::Proxy;
 use crate::routes::Routes;
+use crate::udp::{UdpProxy, unfit};
 use corelane::service::Limits;
-use corelane::service::entry::choice::{Choice, OneOf, Text, Use};
+use corelane::service::entry::choice::{Choice, OneOf, Text, Time, Use, any, joined};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
@@ -18,9 +19,16 @@ use std::time::Duration;
 pub const DEFAULT_PORT: u16 = 8_088;
 /// Where it is served behind TLS unless said otherwise.
 pub const DEFAULT_TLS_PORT: u16 = 8_453;
+/// Where datagrams are taken unless said otherwise.
+pub const DEFAULT_UDP_PORT: u16 = 8_089;
 
 /// How long an upstream may take to take a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(4);
+
+/// Sockets of datagrams on each lane: seven of eight are for sessions.
+const DATAGRAM_SOCKETS_MAX: u32 = 4_096;
+
+const MISSING: &str = "it is missing: write ?to=HOST:PORT,.. for the servers behind";
 
 const NONE: &str = "none";
 const V1: &str = "v1";
@@ -48,6 +56,28 @@ const LOG: Text = Text::new(
 )
 .writing();
 
+const SESSION_IDLE: Time = Time::new("session-idle", "how long nothing may come for a session before it ends").between(
+    Duration::from_millis(100),
+    Duration::from_secs(86_400),
+    UdpProxy::IDLE,
+);
+
+/// Options of connections, and of what is only known over one: they mean nothing to datagrams.
+const OF_CONNECTIONS: [(&str, &str); 9] = [
+    (LOG.name, "a log has a line for each connection"),
+    (SNI.name, "names are those of TLS over TCP"),
+    (SEND_PROXY.name, "the header begins a connection"),
+    (proxied::OPTION.name(), "the header begins a connection"),
+    (tls::UPSTREAM_OPTIONS[0].name(), "datagrams are not passed on by TLS"),
+    (tls::UPSTREAM_OPTIONS[1].name(), "datagrams are not passed on by TLS"),
+    (
+        upstreams::CHECK_NAMES[0],
+        "nothing tells whether a server takes datagrams; one that the network says is not there is left out",
+    ),
+    (upstreams::CHECK_NAMES[1], "nothing is asked by datagrams"),
+    (upstreams::CHECK_NAMES[2], "nothing is asked by datagrams"),
+];
+
 const OWN: [Choice; 6] = [
     Choice::Text(LOG),
     Choice::Text(SNI),
@@ -58,20 +88,7 @@ const OWN: [Choice; 6] = [
 ];
 
 /// The upstreams' options, and the proxy's own.
-const OPTIONS: [Choice; upstreams::OPTIONS.len() + OWN.len()] = {
-    let mut all = [OWN[0]; upstreams::OPTIONS.len() + OWN.len()];
-    let mut at = 0;
-    while at < upstreams::OPTIONS.len() {
-        all[at] = upstreams::OPTIONS[at];
-        at += 1;
-    }
-    let mut own = 0;
-    while own < OWN.len() {
-        all[at + own] = OWN[own];
-        own += 1;
-    }
-    all
-};
+const OPTIONS: [Choice; upstreams::OPTIONS.len() + OWN.len()] = joined(upstreams::OPTIONS, &OWN);
 
 /// Bytes both ways, in plain and behind TLS.
 pub static ENTRY: Entry = Entry::new(
@@ -83,16 +100,12 @@ pub static ENTRY: Entry = Entry::new(
             proxied::before(tls::before(plain(lanes, asked)?, asked, |server| server)?, asked)
         })
         .options(tls::OPTIONS),
+        Scheme::datagrams::<UdpProxy>("udp", DEFAULT_UDP_PORT, datagrams).options(&[Choice::Time(SESSION_IDLE)]),
     ],
 )
 .options(&OPTIONS)
 .live(LIVE)
 .limits(limits);
-
-/// Whether a file can be opened shows when it is.
-fn any(_: &str) -> std::result::Result<(), String> {
-    Ok(())
-}
 
 fn are_routes(text: &str) -> std::result::Result<(), String> {
     Routes::read(text, None).map(drop).map_err(|error| error.to_string())
@@ -100,13 +113,27 @@ fn are_routes(text: &str) -> std::result::Result<(), String> {
 
 fn limits(limits: &mut Limits) {
     limits.connect_limit = CONNECT_LIMIT;
+    limits.datagram_sockets_max = DATAGRAM_SOCKETS_MAX;
+}
+
+/// Sessions over UDP.
+fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    let chosen = asked.chosen();
+    if let Some((option, why)) = OF_CONNECTIONS.into_iter().find(|(option, _)| chosen.has(option)) {
+        return Err(asked.refuse(option, format!("it means nothing with udp://: {why}")));
+    }
+    let behind = upstreams::behind(asked)?.ok_or_else(|| asked.refuse(upstreams::TO_NAME, MISSING))?;
+    if let Some(why) = unfit(&behind.targets) {
+        return Err(asked.refuse(upstreams::TO_NAME, why));
+    }
+    let idle = chosen.time(&SESSION_IDLE);
+    lanes.serve_datagrams(&asked.url().to_string(), move |lane| UdpProxy::new(&behind, lane).idle(idle))
 }
 
 fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-    let missing = "it is missing: write ?to=HOST:PORT,.. for the servers behind";
     let names = asked.chosen().text(&SNI);
     let behind = match names {
-        None => upstreams::behind(asked)?.ok_or_else(|| asked.refuse(upstreams::TO_NAME, missing))?,
+        None => upstreams::behind(asked)?.ok_or_else(|| asked.refuse(upstreams::TO_NAME, MISSING))?,
         Some(_) => upstreams::behind_or(asked, Targets::none())?,
     };
     let others = (!behind.targets.all().is_empty()).then_some(&behind.targets);
@@ -150,6 +177,24 @@ mod tests {
         ] {
             assert_eq!(of(&format!("tcp://127.0.0.1:0?{right}")), Ok(()), "{right}");
         }
+        assert_eq!(of("udp://127.0.0.1:0?to=a.test:53,127.0.0.1:1*3&balance=flow&session-idle=5s"), Ok(()));
+        for (wrong, said) in [
+            ("", "write ?to=HOST:PORT"),
+            ("?to=a:1&check=1s", "option \"check\": it means nothing with udp://"),
+            ("?to=a:1&check-path=/", "option \"check-path\": it means nothing with udp://"),
+            ("?to=a:1&log=/x", "option \"log\": it means nothing with udp://"),
+            ("?to=a:1&send-proxy=v2", "option \"send-proxy\": it means nothing with udp://"),
+            ("?to=a:1&proxy-from=10.0.0.0/8", "option \"proxy-from\": it means nothing with udp://"),
+            ("?to=a:1&sni=a>b:1", "option \"sni\": it means nothing with udp://"),
+            ("?to=a:1&upstream-name=a", "option \"upstream-name\": it means nothing with udp://"),
+            ("?to=tls://a:1", "not passed on by TLS"),
+            ("?to=a:1,unix:/x", "unix:/x: datagrams are passed on by UDP alone"),
+            ("?to=a:1&session-idle=1ms", "session-idle"),
+        ] {
+            let error = of(&format!("udp://127.0.0.1:0{wrong}")).unwrap_err();
+            assert!(error.contains(said), "{wrong}: {error}");
+        }
+        assert!(of("tcp://127.0.0.1:0?to=a:1&session-idle=1s").unwrap_err().contains("session-idle"));
         for (wrong, said) in [
             ("", "write ?to=HOST:PORT"),
             ("?balance=least", "means nothing without to=HOST:PORT"),

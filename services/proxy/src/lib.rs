@@ -12,10 +12,12 @@ mod live;
 mod log;
 mod proxy;
 mod routes;
+mod udp;
 
 pub use counters::ProxyCounter;
 pub use ends::{End, Told};
-pub use entry::{DEFAULT_PORT, DEFAULT_TLS_PORT, ENTRY};
+pub use entry::{DEFAULT_PORT, DEFAULT_TLS_PORT, DEFAULT_UDP_PORT, ENTRY};
 pub use log::ProxyLog;
 pub use proxy::Proxy;
 pub use routes::Routes;
+pub use udp::{UdpCounter, UdpProxy};

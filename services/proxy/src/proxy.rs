@@ -65,7 +65,10 @@ impl Proxy {
     }
 
     /// Has each upstream told by a PROXY header whose connection it gets.
-    pub fn header(self, version: Version) -> Self {
+    pub fn header(mut self, version: Version) -> Self {
+        let mut memory = [0; HEADER_BYTES_MAX];
+        let bytes = write(version, None, &mut memory);
+        self.upstreams.set_preface(&memory[..bytes]);
         Self { header: Some(version), ..self }
     }
 
@@ -127,6 +130,11 @@ impl Proxy {
         // reason: it is in use.
         let reach = self.upstreams.reach(upstream).expect("an upstream that was taken is there");
         let is_secured = reach.is_secured();
+        let mut memory = [0; HEADER_BYTES_MAX];
+        // Who reads a header before TLS reads it before the handshake.
+        let bytes =
+            self.header.filter(|_| is_secured).zip(cx.peer(client)).map(|(version, peer)| header(version, &peer, &mut memory));
+        let reach = reach.preface(&memory[..bytes.unwrap_or(0)]);
         tried.add(upstream);
         self.upstreams.used_by(upstream, asker, since);
         let session = End::Server(Server { client, asker, upstream, group, tried, since, stage: Stage::Connecting });
@@ -248,10 +256,15 @@ impl Proxy {
         self.tend(cx);
     }
 
+    /// Whether TLS is spoken to it.
+    fn is_secured(&self, upstream: Upstream) -> bool {
+        self.upstreams.reach(upstream).is_some_and(|reach| reach.is_secured())
+    }
+
     /// A check that is not of a client begins with a header that says so, where upstreams expect one.
-    fn introduce(&self, output: &mut Output) -> bool {
+    fn introduce(&self, upstream: Upstream, output: &mut Output) -> bool {
         let mut memory = [0; HEADER_BYTES_MAX];
-        self.header.is_none_or(|version| {
+        self.header.filter(|_| !self.is_secured(upstream)).is_none_or(|version| {
             let bytes = write(version, None, &mut memory);
             output.write(&memory[..bytes]).is_ok()
         })
@@ -324,14 +337,15 @@ impl Proxy {
         self.upstreams.connected(server.upstream);
         server.stage = Stage::Silent;
         let Some(peer) = cx.peer(server.client) else { return Next::Abort };
-        if let Some(version) = self.header {
+        let is_secured = self.is_secured(server.upstream);
+        if let Some(version) = self.header.filter(|_| !is_secured) {
             let mut memory = [0; HEADER_BYTES_MAX];
             let bytes = header(version, &peer, &mut memory);
             if output.write(&memory[..bytes]).is_err() {
                 return Next::Abort;
             }
         }
-        if self.upstreams.reach(server.upstream).is_some_and(|reach| reach.is_secured()) {
+        if is_secured {
             cx.pair(server.client, own);
         }
         if let (Some(log), Some(address)) = (&mut self.log, self.upstreams.address(server.upstream)) {
@@ -376,10 +390,9 @@ impl StreamService for Proxy {
 
     fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
         let found = found(outcome);
-        if let Err(why) = &found {
-            cx.report_kind("resolve", Level::Warn, format_args!("a name of an upstream is not resolved: {why}"));
+        if let Some(why) = self.upstreams.resolved(cx.now(), found) {
+            cx.report_kind("resolve", Level::Warn, format_args!("upstreams are not known anew: {why}"));
         }
-        self.upstreams.resolved(cx.now(), found);
         self.serve_early(cx);
         self.tend(cx);
     }
@@ -410,7 +423,11 @@ impl StreamService for Proxy {
         match session {
             End::Server(server) => self.join(cx, server, output),
             End::Check(probe) => {
-                let found = if probe.asks() && !self.introduce(output) { Checked::Unknown } else { probe.opened(output) };
+                let found = if probe.asks() && !self.introduce(probe.upstream(), output) {
+                    Checked::Unknown
+                } else {
+                    probe.opened(output)
+                };
                 self.go_on_checking(cx, session, found)
             }
             End::Client(_) | End::Checked => Next::Abort,
@@ -475,7 +492,7 @@ impl StreamService for Proxy {
                     Ending::Error => failure_to_connect(cx.fault()).is_some(),
                     // Those that are broken off as a drain begins say nothing.
                     _ if self.is_draining => false,
-                    _ => probe.is_late(cx.now()) || self.upstreams.reach(upstream).is_some_and(|reach| reach.is_secured()),
+                    _ => probe.is_late(cx.now()) || self.is_secured(upstream),
                 };
                 self.checked(cx, upstream, has_failed.then_some(false));
             }

@@ -26,6 +26,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ethtool", "ethtool"),
     ("git", "git"),
     ("h2load", "nghttp2-client"),
+    ("haproxy", "haproxy"),
     ("httperf", "httperf"),
     ("ip", "iproute2"),
     ("lighttpd", "lighttpd"),

@@ -15,10 +15,13 @@ const ENVIRONMENT: &str = "python";
 
 /// Module and the package that holds it, with its version.
 const LIBRARIES: &[(&str, &str)] = &[
+    ("gunicorn", "gunicorn==27.0.1"),
     ("hdrh", "hdrhistogram==0.10.8"),
     ("kubernetes_validate", "kubernetes-validate==1.37.0"),
     ("pyvisa_py", "pyvisa-py==0.8.1"),
     ("scapy", "scapy==2.8.0"),
+    ("uvicorn", "uvicorn==0.54.0"),
+    ("websockets", "websockets==17.4"),
 ];
 
 /// Says which libraries are missing and how to get them, or installs them within `share`.

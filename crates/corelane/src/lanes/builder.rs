@@ -519,11 +519,25 @@ impl Lanes {
 
     /// The files and directories that the services use: those that they name in their options, or are served at; those of which places were read; where packets are offered; and where a gateway has its graphs.
     pub fn uses(&self) -> Vec<Use> {
-        let named = self.services.iter().filter_map(|served| Some(served.declared.as_ref()?.chosen.uses())).flatten().cloned();
+        let named = self.services.iter().filter_map(|served| {
+            let is_over_datagrams = served.url.as_ref().is_some_and(|url| url.transport() == Transport::Udp);
+            let uses = served.declared.as_ref()?.chosen.uses().iter().cloned();
+            Some(uses.filter_map(move |used| if is_over_datagrams { over_datagrams(used) } else { Some(used) }))
+        });
+        let named = named.flatten();
         let sockets = self.services.iter().filter_map(|served| served.url.as_ref()?.path());
         let offers = self.wires.channels().into_iter().chain(self.wires.graphs());
         let read = self.files.iter().map(|file| Use::Read(file.path().to_owned()));
         named.chain(read).chain(sockets.chain(offers).map(|path| Use::Written(path.to_owned()))).collect()
+    }
+}
+
+/// What a service over datagrams uses, of what its options name: it connects to no port of TCP.
+fn over_datagrams(used: Use) -> Option<Use> {
+    match used {
+        Use::Connected(_) => None,
+        Use::Upstream(name) => Some(Use::Named(name)),
+        used => Some(used),
     }
 }
 

@@ -101,6 +101,28 @@ pub struct Text {
     pub uses: fn(&str) -> Vec<Use>,
 }
 
+/// An option that begins a part: the options behind it, up to the next one of its name, are those of this part alone. `host=a.example&to=a:1&host=b.example&to=b:1` has two.
+///
+/// ```
+/// use corelane::service::entry::choice::{Choice, Chosen, Part, Text};
+///
+/// const TO: Text = Text::new("to", "HOST", |_| Ok(()), "who answers");
+/// const HOST: Part = Part::new(Text::new("host", "NAME", |_| Ok(()), "begin what is for this host"), &[Choice::Text(TO)]);
+///
+/// let chosen = Chosen::read(&[Choice::Text(TO), Choice::Part(HOST)], "to=c&host=a.example&to=a&host=b.example&to=b").unwrap();
+/// let of_parts: Vec<_> = chosen.parts().map(|(name, part)| (name, part.text(&TO))).collect();
+/// assert_eq!(chosen.text(&TO), Some("c"));
+/// assert_eq!(of_parts, [("a.example", Some("a")), ("b.example", Some("b"))]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Part {
+    /// What begins it.
+    pub text: Text,
+    /// The options that it may have.
+    pub options: &'static [Choice],
+}
+
 /// A thing that a service uses beside the sockets at which it is served. A file or directory may be replaced while it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -111,8 +133,12 @@ pub enum Use {
     Written(PathBuf),
     /// A TCP port is connected to, at whatever address.
     Connected(u16),
-    /// A server that is to take connections: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`.
+    /// All TCP ports are connected to, at whatever address: which ones shows later, from another source.
+    ConnectedToAny,
+    /// A server that is to take connections: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`; or what names such, as its service has it.
     Upstream(String),
+    /// One that takes datagrams: its name is to have an address. Whether anybody is there cannot be asked.
+    Named(String),
 }
 
 impl Flag {
@@ -242,6 +268,13 @@ impl Text {
     }
 }
 
+impl Part {
+    /// A part that `text` begins, and that has these options.
+    pub const fn new(text: Text, options: &'static [Choice]) -> Self {
+        Self { text, options }
+    }
+}
+
 const fn check_name(name: &str) {
     let bytes = name.as_bytes();
     assert!(!bytes.is_empty(), "an option has a name");
@@ -268,6 +301,31 @@ pub enum Choice {
     Text(Text),
     /// A text that may be named several times, each with a value of its own.
     Texts(Text),
+    /// The beginning of a part, which may be named several times.
+    Part(Part),
+}
+
+/// Two lists of options as one, for a constant: an entry's own, and those of what it stands on.
+///
+/// # Panics
+/// If `N` is not how many there are together: in a constant, that is an error of the compiler.
+pub const fn joined<const N: usize>(first: &[Choice], second: &[Choice]) -> [Choice; N] {
+    assert!(first.len() + second.len() == N, "there are as many as both lists have");
+    let mut all = [if first.is_empty() { second[0] } else { first[0] }; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
+        at += 1;
+    }
+    all
+}
+
+/// Takes every text, for an option whose value is looked at where it is used: whether a file can be opened shows when it is.
+///
+/// # Errors
+/// None.
+pub fn any(_: &str) -> Result<(), String> {
+    Ok(())
 }
 
 impl Choice {
@@ -278,7 +336,7 @@ impl Choice {
             Self::Number(number) => number.name,
             Self::Time(time) => time.name,
             Self::OneOf(one) => one.name,
-            Self::Text(text) | Self::Texts(text) => text.name,
+            Self::Text(text) | Self::Texts(text) | Self::Part(Part { text, .. }) => text.name,
         }
     }
 
@@ -290,7 +348,7 @@ impl Choice {
             Self::Number(_) => Some("N"),
             Self::Time(_) => Some("TIME"),
             Self::OneOf(one) => Some(one.value),
-            Self::Text(text) | Self::Texts(text) => Some(text.value),
+            Self::Text(text) | Self::Texts(text) | Self::Part(Part { text, .. }) => Some(text.value),
         }
     }
 
@@ -299,6 +357,7 @@ impl Choice {
         match self {
             Self::Flag(flag) => flag.help.to_owned(),
             Self::Text(text) | Self::Texts(text) => text.help.to_owned(),
+            Self::Part(Part { text, options }) => format!("{}: {}", text.help, names(options)),
             Self::Number(number @ Number { help, is_chosen: true, .. }) => format!("{help}; {}", number.range()),
             Self::Number(number @ Number { help, default, .. }) => {
                 format!("{help}; {} [default: {}]", number.range(), number.word(*default))
@@ -321,7 +380,9 @@ impl Choice {
         };
         match self {
             Self::Flag(_) => value.parse().map(Value::Flag).map_err(|_| format!("{value:?} is neither true nor false")),
-            Self::Text(text) | Self::Texts(text) => (text.check)(value).map(|()| Value::Text(value.to_owned())),
+            Self::Text(text) | Self::Texts(text) | Self::Part(Part { text, .. }) => {
+                (text.check)(value).map(|()| Value::Text(value.to_owned()))
+            }
             Self::Number(number) => number.read(value).map(Value::Number),
             Self::Time(Time { least, most, .. }) => match time(value)? {
                 time if (*least..=*most).contains(&time) => Ok(Value::Time(time)),
@@ -347,6 +408,8 @@ enum Value {
 pub struct Chosen {
     values: Vec<(&'static str, Value)>,
     uses: Vec<Use>,
+    /// What begins each, and what is chosen in it.
+    parts: Vec<(String, Self)>,
 }
 
 /// The fault of a choice: with which option, and why.
@@ -379,6 +442,21 @@ impl Chosen {
     /// # Errors
     /// As for [`Chosen::read`].
     pub fn choose(&mut self, declared: &[Choice], name: &str, value: Option<&str>) -> Result<(), Wrong> {
+        let begins = declared.iter().find_map(|choice| if let Choice::Part(part) = choice { Some(part) } else { None });
+        if let (Some(part), Some((of, within))) = (begins, self.parts.last_mut())
+            && part.text.name != name
+        {
+            let is_of_all = |choice: &Choice| choice.name() == name;
+            if declared.iter().any(is_of_all) && !part.options.iter().any(is_of_all) {
+                return Err(wrong(name, format!("it is for all together: write it before the first {}=", part.text.name)));
+            }
+            let before = within.uses.len();
+            within
+                .choose(part.options, name, value)
+                .map_err(|Wrong { option, why }| Wrong { option, why: format!("of {of}: {why}") })?;
+            self.uses.extend_from_slice(&within.uses[before..]);
+            return Ok(());
+        }
         let Some(choice) = declared.iter().find(|choice| choice.name() == name) else {
             return Err(wrong(name, there_are(declared, name)));
         };
@@ -389,8 +467,16 @@ impl Chosen {
         if let (Choice::Text(text) | Choice::Texts(text), Value::Text(chosen)) = (choice, &value) {
             self.uses.extend((text.uses)(chosen));
         }
-        self.values.push((choice.name(), value));
+        match (choice, value) {
+            (Choice::Part(_), Value::Text(begins)) => self.parts.push((begins, Self::default())),
+            (_, value) => self.values.push((choice.name(), value)),
+        }
         Ok(())
+    }
+
+    /// What is chosen in each part, in their order, and what begins it. A list of options declares one kind of part at the most.
+    pub fn parts(&self) -> impl Iterator<Item = (&str, &Self)> {
+        self.parts.iter().map(|(begins, chosen)| (begins.as_str(), chosen))
     }
 
     /// The things that are named.
@@ -458,13 +544,18 @@ fn wrong(option: &str, why: impl Into<String>) -> Wrong {
 }
 
 fn there_are(declared: &[Choice], written: &str) -> String {
-    let names: Vec<&str> = declared.iter().map(Choice::name).collect();
-    match names.is_empty() {
+    match declared.is_empty() {
         true => "there is no such option, nor any other".to_owned(),
         false => {
-            format!("there is no such option{}; there are {}", did_you_mean(written, names.iter().copied()), names.join(", "))
+            let meant = did_you_mean(written, declared.iter().map(Choice::name));
+            format!("there is no such option{meant}; there are {}", names(declared))
         }
     }
+}
+
+/// The names of options, in words.
+fn names(declared: &[Choice]) -> String {
+    declared.iter().map(Choice::name).collect::<Vec<_>>().join(", ")
 }
 
 /// The options as lines of help, each indented by `indent`.
@@ -558,6 +649,25 @@ mod tests {
         assert_eq!(chosen.texts(&TEXT).collect::<Vec<_>>(), ["/b", "/a"]);
         let wrong = Chosen::read(&several, "root=/b&root=a").unwrap_err();
         assert_eq!((wrong.option.as_str(), Chosen::default().texts(&TEXT).count()), ("root", 0));
+    }
+
+    #[test]
+    fn parts_have_options_of_their_own() {
+        const PARTED: &[Choice] = &[Choice::Flag(FLAG), Choice::Text(TEXT), Choice::Part(NAMED_PART)];
+        const NAMED_PART: Part = Part::new(Text::new("part", "NAME", any, "begin a part"), &[Choice::Text(TEXT)]);
+        let chosen = Chosen::read(PARTED, "loud&root=/c&part=a&root=/a&part=b").unwrap();
+        let parts: Vec<_> = chosen.parts().map(|(name, part)| (name, part.text(&TEXT))).collect();
+        assert_eq!((chosen.text(&TEXT), parts), (Some("/c"), vec![("a", Some("/a")), ("b", None)]));
+        for (query, option, why) in [
+            ("part=a&loud", "loud", "it is for all together: write it before the first part="),
+            ("part=a&root=/a&root=/b", "root", "of a: it is named twice"),
+            ("part=a&root=b", "root", "of a: \"b\" does not begin with /"),
+            ("part=a&size=1", "size", "of a: there is no such option; there are root"),
+        ] {
+            assert_eq!(Chosen::read(PARTED, query), Err(Wrong { option: option.to_owned(), why: why.to_owned() }), "{query}");
+        }
+        assert!(describe(PARTED, "").ends_with("part=NAME        begin a part: root\n"));
+        assert_eq!(joined::<4>(PARTED, &[Choice::Number(NUMBER)]).map(|choice| choice.name()), ["loud", "root", "part", "size"]);
     }
 
     #[test]

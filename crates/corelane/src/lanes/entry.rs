@@ -14,7 +14,7 @@
 use crate::error::Error;
 use crate::lanes::beside::{Beside, OnceStarted, Opened};
 use crate::lanes::builder::{Declared, Lanes};
-use crate::lanes::choice::{self, Choice, Chosen};
+use crate::lanes::choice::{self, Choice, Chosen, Part};
 use crate::lanes::read_file::ReadFile;
 use crate::lanes::url::{self, Url};
 use corelane_rss::Transport;
@@ -56,6 +56,8 @@ pub struct Entry {
     options: &'static [Choice],
     /// Those that can change while it serves.
     live: &'static [Choice],
+    /// The name of a table that says the same in a file.
+    table: Option<&'static str>,
     limits: fn(&mut Limits),
     once_started: Option<OnceStarted>,
     is_default: bool,
@@ -150,7 +152,18 @@ impl Scheme {
 impl Entry {
     /// A service with a name, what it does as the end of a line of help, and where it can be served.
     pub const fn new(name: &'static str, about: &'static str, schemes: &'static [Scheme]) -> Self {
-        Self { name, about, schemes, file: None, options: &[], live: &[], limits: |_| {}, once_started: None, is_default: false }
+        Self {
+            name,
+            about,
+            schemes,
+            file: None,
+            options: &[],
+            live: &[],
+            table: None,
+            limits: |_| {},
+            once_started: None,
+            is_default: false,
+        }
     }
 
     /// A service that is asked for by a file and not by URLs: `NAME=CONFIG.toml`.
@@ -172,6 +185,35 @@ impl Entry {
     /// The names of the options that can change while it serves.
     pub fn live_options(&self) -> impl Iterator<Item = &'static str> {
         self.live.iter().map(Choice::name)
+    }
+
+    /// Tables of this name, in a file of settings, say what a [part](choice::Part) of its options says, each for the places at which it listens.
+    pub const fn tables(self, name: &'static str) -> Self {
+        Self { table: Some(name), ..self }
+    }
+
+    /// The name of its tables, if it has some.
+    pub fn table(&self) -> Option<&'static str> {
+        self.table
+    }
+
+    /// The part that its options have, if they have one.
+    pub fn part(&self) -> Option<&'static Part> {
+        self.options.iter().find_map(|choice| if let Choice::Part(part) = choice { Some(part) } else { None })
+    }
+
+    /// The names of its schemes, each with its port.
+    pub fn schemes(&self) -> impl Iterator<Item = (&'static str, u16)> {
+        self.schemes.iter().map(|scheme| (scheme.name, scheme.port))
+    }
+
+    /// The options that stand behind a URL; none for a URL at which it is not served.
+    pub fn options_at(&self, url: &str) -> Option<Vec<Choice>> {
+        let scheme = match url::unix(url) {
+            Some((transport, _)) => self.schemes.iter().find(|known| known.transport == transport),
+            None => url.split_once("://").and_then(|(name, _)| self.schemes.iter().find(|known| known.name == name)),
+        };
+        Some([self.options, scheme?.options].concat())
     }
 
     /// Changes the limits that it has unless others are set.
@@ -298,6 +340,12 @@ impl Asked {
     /// The choices among the entry's options.
     pub fn chosen(&self) -> &Chosen {
         &self.chosen
+    }
+
+    /// The same for what is chosen in one of its parts.
+    #[must_use]
+    pub fn within(&self, part: &Chosen) -> Self {
+        Self { chosen: part.clone(), ..self.clone() }
     }
 
     /// The error of a choice that cannot be met, or is missing.

@@ -80,7 +80,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             if events & (OUT | BROKEN) == 0 {
                 return;
             }
-            self.end_connect(key, completions);
+            self.end_connect(key, events, completions);
         }
         // A connect that failed has given up its socket.
         let Some(endpoint) = self.endpoints.get_mut(key) else { return };

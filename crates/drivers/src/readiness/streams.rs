@@ -1,6 +1,6 @@
 //! Connections: opening, receiving and sending.
 
-use super::endpoint::{EndpointKind, Receiving, Sending, U24};
+use super::endpoint::{BROKEN, EndpointKind, Receiving, Sending, U24};
 use super::source::{Copies, ReadinessSource};
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::means::Means;
@@ -93,15 +93,15 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         Ok(())
     }
 
-    /// Ends a connect whose socket has become writable, or broken.
-    pub(super) fn end_connect(&mut self, key: Key, completions: &mut Vec<Completion>) {
+    /// Ends a connect whose socket has become writable, or broken, as these events tell.
+    pub(super) fn end_connect(&mut self, key: Key, events: i32, completions: &mut Vec<Completion>) {
         let endpoint = self.endpoints.at_mut(key.index);
         assert!(endpoint.kind == EndpointKind::Connecting);
         let handle = endpoint.receive_handle;
         endpoint.kind = EndpointKind::Stream;
         let known = self.cancellable.remove(handle);
         assert!(known == Some(key), "a connect can be cancelled as long as it is under way");
-        let outcome = self.connected(key).unwrap_or_else(|fault| {
+        let outcome = self.connected(key, events).unwrap_or_else(|fault| {
             let endpoint = self.endpoints.remove_at(key.index);
             self.source.close(key.bits(), endpoint.descriptor, Copies::None);
             Outcome::Failed(fault)
@@ -109,9 +109,12 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         completions.push(Completion::last(handle, outcome));
     }
 
-    fn connected(&mut self, key: Key) -> Result<Outcome, Fault> {
+    fn connected(&mut self, key: Key, events: i32) -> Result<Outcome, Fault> {
         let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-        sockets::pending_error(socket)?;
+        // What has failed is always told as broken (poll(2)), and only then is there a reason to ask for.
+        if events & BROKEN != 0 {
+            sockets::pending_error(socket)?;
+        }
         let (peer, local) = (sockets::peer_address(socket)?, sockets::local_address(socket)?);
         Ok(Outcome::Stream(StreamOutcome::Connected { socket: key.into(), peer, local }))
     }

@@ -44,8 +44,10 @@ pub(super) struct Upstream<'a> {
     service: &'a str,
     url: &'a str,
     name: &'a str,
-    /// Its address, or why it has none.
-    address: String,
+    /// None where its name has none.
+    address: Option<String>,
+    /// Why its name is not resolved.
+    fault: Option<&'a str>,
     state: &'static str,
     weight: u16,
     open: u32,
@@ -188,7 +190,8 @@ pub(super) fn behind<'a>(snapshot: &'a Snapshot, upstreams: &'a [Shown], earlier
             service: &one.service,
             url: url(one.number),
             name,
-            address: address.as_ref().map(ToString::to_string).or_else(|| fault.clone()).unwrap_or_default(),
+            address: address.as_ref().map(ToString::to_string),
+            fault: fault.as_deref(),
             state: state.word(),
             weight: *weight,
             open: *uses,

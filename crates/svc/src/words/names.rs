@@ -38,6 +38,9 @@ pub struct Learned {
     pub resumed: bool,
     /// The fault of the other end, in words, if the transform has refused it: to be asked for in [`closed`](crate::StreamService::closed), by [`Cx::peer`](crate::Cx::peer).
     pub refused: Option<String>,
+    /// Bytes that go before all of the transform's own, in plain: those of a PROXY header, which names a client to a server before TLS begins. Of a connection that this side opens by a name
+    /// ([`Cx::connect_named`](crate::Cx::connect_named)) alone, and only until it is open.
+    pub preface: Vec<u8>,
 }
 
 /// Names a connection of this lane; void once the connection has ended.

@@ -4,8 +4,8 @@ use corelane::service::Random;
 use corelane::testing::for_seeds;
 use corelane::{Address, Instant};
 use corelane_upstreams::{
-    Asked, Balance, Check, Due, Failure, Gathering, Page, Row, Settings, State, TRIES_MAX, Targets, Tried, Upstream, Upstreams,
-    since,
+    Asked, Balance, Check, Due, Failure, Found, Gathering, Listing, Page, Row, Settings, Shown, State, TRIES_MAX, Targets, Tried,
+    Upstream, Upstreams, since,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -152,6 +152,7 @@ impl Play {
     fn tend(&mut self) {
         while let Some(due) = self.table.due(self.now) {
             match due {
+                Due::List { .. } => unreachable!("no source is named"),
                 Due::Resolve { .. } => assert!(!std::mem::replace(&mut self.is_resolving, true), "one at a time"),
                 Due::Check { upstream, .. } => self.checks.push(upstream),
             }
@@ -297,13 +298,7 @@ fn rows_of_lanes_are_joined_by_upstream() {
     let second = other.begin(at(0), 0, &Tried::default()).unwrap();
     other.connected(second);
     other.failed(second, at(0), Failure::Reset, None);
-    let mut gathering = Gathering::new();
-    let question = gathering.question().unwrap();
-    for table in [&mut one, &mut other] {
-        gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question).unwrap()).unwrap());
-    }
-    assert_eq!(gathering.question(), None, "all of them are on one page");
-    let before = gathering.shown();
+    let before = gathered([&mut one, &mut other]);
     assert_eq!(before.iter().map(|one| (one.service.as_str(), one.number)).collect::<Vec<_>>(), [("proxy", 3); 2]);
     let row = &before[0].row;
     assert_eq!((row.uses, row.connections, row.counts.uses, row.counts.failed_reset), (2, 1, 2, 1));
@@ -311,14 +306,20 @@ fn rows_of_lanes_are_joined_by_upstream() {
     assert_eq!(row.state, State::Up, "the last one is not ejected");
 
     one.begin(at(0), 0, &Tried::default()).unwrap();
-    let mut gathering = Gathering::new();
-    let question = gathering.question().unwrap();
-    for table in [&mut one, &mut other] {
-        gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question).unwrap()).unwrap());
-    }
-    let later = since(&gathering.shown(), &before);
+    let later = since(&gathered([&mut one, &mut other]), &before);
     let row = &later[0].row;
     assert_eq!((row.counts.uses, row.times.count(), row.uses, row.counts.bytes_to), (1, 0, 3, 0));
+}
+
+/// What two lanes tell together.
+fn gathered(mut lanes: [&mut Upstreams; 2]) -> Vec<Shown> {
+    let mut gathering = Gathering::new();
+    while let Some(question) = gathering.question() {
+        for table in &mut lanes {
+            gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question).unwrap()).unwrap());
+        }
+    }
+    gathering.shown()
 }
 
 /// What a table answers to an operator.
@@ -338,10 +339,10 @@ fn an_operator_is_answered_in_json() {
     let counts = r#""uses":1,"connects":0,"failed_connect":0,"failed_timeout":0,"failed_reset":0,"failed_answer":0,"retries":0,"ejections":0,"checks_failed":0,"bytes_to":0,"bytes_from":0"#;
     let none = counts.replace(r#""uses":1"#, r#""uses":0"#);
     let expected = format!(
-        r#"{{"pages":1,"rows":[{{"name":"10.0.0.1:1","address":"10.0.0.1:1","state":"up","weight":1,"uses_open":1,"connections_open":0,"fault":null,{counts},"microseconds":[[4,1]],"microseconds_sum":3}},{{"name":"b.test:2","address":null,"state":"unresolved","weight":1,"uses_open":0,"connections_open":0,"fault":"no \"such\" name\n",{none},"microseconds":[],"microseconds_sum":0}}]}}"#
+        r#"{{"all":2,"rows":[{{"name":"10.0.0.1:1","address":"10.0.0.1:1","state":"up","weight":1,"uses_open":1,"connections_open":0,"fault":null,{counts},"microseconds":[[4,1]],"microseconds_sum":3}},{{"name":"b.test:2","address":null,"state":"unresolved","weight":1,"uses_open":0,"connections_open":0,"fault":"no \"such\" name\n",{none},"microseconds":[],"microseconds_sum":0}}]}}"#
     );
-    assert_eq!(answer(&mut table, "upstreams show 0"), Some(expected));
-    assert_eq!(answer(&mut table, "upstreams show 18446744073709551615").as_deref(), Some(r#"{"pages":1,"rows":[]}"#));
+    assert_eq!(answer(&mut table, "upstreams show 0 4096"), Some(expected));
+    assert_eq!(answer(&mut table, "upstreams show 18446744073709551615 1").as_deref(), Some(r#"{"all":2,"rows":[]}"#));
     let mut named = |words: &str| answer(&mut table, words);
     assert_eq!(named("upstreams drain 10.0.0.1:1").as_deref(), Some(r#"{"named":1}"#));
     assert_eq!(named("upstreams enable b.test:2").as_deref(), Some(r#"{"named":1}"#), "a name without an address, too");
@@ -354,21 +355,109 @@ fn an_operator_is_answered_in_json() {
 }
 
 #[test]
-fn many_upstreams_are_told_page_by_page_and_each_once() {
+fn as_many_upstreams_as_there_may_be_on_many_lanes_are_told_within_the_bound_and_each_once() {
+    const LANES: usize = 30;
+    let names: Vec<String> = (1..=64).map(|number| format!("a-name-of-usual-length-{number}.test:80")).collect();
+    let mut lanes: Vec<Upstreams> =
+        (0..LANES).map(|lane| Upstreams::new(&names.join(",").parse().unwrap(), Settings::new(), lane)).collect();
+    for lane in &mut lanes {
+        while let Some(Due::Resolve { host, .. }) = lane.due(at(0)) {
+            let name: u8 = host.trim_end_matches(".test").rsplit('-').next().unwrap().parse().unwrap();
+            lane.resolved(at(0), Ok((1..=16).map(|number| format!("10.0.{name}.{number}:80").parse().unwrap()).collect()));
+        }
+        let used = lane.begin(at(0), 0, &Tried::default()).unwrap();
+        lane.answered(used, at(0), Duration::from_micros(3));
+    }
+    let mut gathering = Gathering::new();
+    while let Some(question) = gathering.question() {
+        let answers: Vec<String> = lanes.iter_mut().map(|lane| answer(lane, &question).unwrap()).collect();
+        assert!(answers.iter().all(|answer| answer.len() < 40 << 10), "a lane is not held up");
+        assert!(answers.iter().map(String::len).sum::<usize>() < 1 << 20, "a control answer has 1 MiB");
+        answers.iter().for_each(|answer| gathering.heard("http", 0, serde_json::from_str(answer).unwrap()));
+    }
+    let shown = gathering.shown();
+    assert_eq!(shown.len(), 64 * 16);
+    assert_eq!(shown.iter().map(|one| one.row.counts.uses).sum::<u64>(), LANES as u64);
+    assert!(shown.iter().all(|one| one.row.state == State::Up));
+    // A process that says anything is not asked without end.
+    let (mut gathering, mut questions) = (Gathering::new(), 0);
+    while gathering.question().is_some() {
+        questions += 1;
+        gathering.heard("http", 0, Page { all: usize::MAX, rows: vec![shown[0].row.clone()] });
+    }
+    assert!((100..=1 << 14).contains(&questions), "{questions}");
+}
+
+#[test]
+fn lanes_that_tell_different_numbers_of_rows_are_added_up_right() {
     let many: Vec<String> = (1..=64).map(|port| format!("10.0.0.1:{port}")).collect();
     let mut lanes = [0, 1].map(|lane| Upstreams::new(&many.join(",").parse().unwrap(), Settings::new(), lane));
-    let (mut gathering, mut questions) = (Gathering::new(), 0);
+    for lane in &mut lanes {
+        (0..64).for_each(|_| assert!(lane.begin(at(0), 0, &Tried::default()).is_some()));
+    }
+    let mut gathering = Gathering::new();
     while let Some(question) = gathering.question() {
-        questions += 1;
-        for lane in &mut lanes {
-            let page: Page = serde_json::from_str(&answer(lane, &question).unwrap()).unwrap();
-            assert!(page.rows.len() <= 4, "a lane is not held up");
-            gathering.heard("http", 0, page);
+        let fewer =
+            question.rsplit_once(' ').map(|(words, bytes)| format!("{words} {}", bytes.parse::<usize>().unwrap() / 7)).unwrap();
+        for (lane, question) in lanes.iter_mut().zip([&question, &fewer]) {
+            gathering.heard("http", 0, serde_json::from_str(&answer(lane, question).unwrap()).unwrap());
         }
     }
     let shown = gathering.shown();
     let names: Vec<&str> = shown.iter().map(|one| one.row.name.as_str()).collect();
-    assert_eq!((questions, names), (16, many.iter().map(String::as_str).collect()));
+    assert_eq!(names, many.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(shown.iter().all(|one| one.row.counts.uses == 2));
+}
+
+/// What a source says.
+fn says(table: &mut Upstreams, seconds: u64, targets: Result<Option<&str>, &str>, stamp: u64) -> Option<String> {
+    let due = table.due(at(seconds * 1_000)).expect("the source is asked");
+    assert!(matches!(due, Due::List { .. }), "{due:?}");
+    let targets = targets.map(|texts| texts.map(|texts| texts.parse::<Targets>().unwrap().all().to_vec()));
+    let listing = Listing { targets: targets.map_err(str::to_owned), stamp: Some(stamp), again: Some(SECOND) };
+    table.resolved(at(seconds * 1_000), Found::Listing(listing))
+}
+
+#[test]
+fn a_source_names_upstreams_and_a_broken_one_leaves_those_that_are_known() {
+    let mut table = table("file:/list,10.0.0.9:1", Settings::new());
+    let names = |table: &Upstreams| table.rows(at(0)).into_iter().map(|row| (row.name, row.state)).collect::<Vec<_>>();
+    assert_eq!(names(&table)[0], ("file:/list".to_owned(), State::Unresolved));
+    assert!(table.awaits_names());
+    assert_eq!(says(&mut table, 0, Ok(Some("10.0.0.1:1,10.0.0.2:1*3")), 1), None);
+    let up = |name: &str| (name.to_owned(), State::Up);
+    assert_eq!(names(&table), ["10.0.0.9:1", "10.0.0.1:1", "10.0.0.2:1"].map(up));
+    assert_eq!((table.in_rotation(at(0)), table.awaits_names()), ((3, 3), false));
+    let used = (0..10).map(|_| table.begin(at(0), 0, &Tried::default()).unwrap()).collect::<Vec<_>>();
+    assert_eq!(table.due(at(500)), None, "it is looked at each second");
+
+    let broken = says(&mut table, 1, Err("/list:2:1: it is broken"), 2);
+    assert_eq!(broken.as_deref(), Some("/list:2:1: it is broken"));
+    assert_eq!(table.in_rotation(at(1_000)), (3, 3), "those that are known stay");
+    let row = table.rows(at(0)).into_iter().find(|row| row.name == "file:/list").unwrap();
+    assert_eq!(row.fault.as_deref(), Some("/list:2:1: it is broken"));
+    assert_eq!(says(&mut table, 2, Ok(None), 2), None, "it is told once");
+
+    assert_eq!(says(&mut table, 3, Ok(Some("10.0.0.2:1,10.0.0.3:1")), 3), None);
+    let states = names(&table);
+    assert!(states.contains(&("10.0.0.1:1".to_owned(), State::Leaving)) && states.contains(&up("10.0.0.3:1")), "{states:?}");
+    used.into_iter().for_each(|used| table.end(used));
+    assert_eq!(names(&table).len(), 3);
+    // The settings name another source: those of this one go with it.
+    assert!(table.retarget(&"10.0.0.9:1,srv:_a._tcp.b".parse().unwrap(), at(4_000)));
+    assert_eq!(names(&table), [up("10.0.0.9:1"), ("srv:_a._tcp.b".to_owned(), State::Unresolved)]);
+}
+
+#[test]
+fn names_of_a_source_are_resolved_and_come_and_go_with_it() {
+    let mut table = table("file:/list", Settings::new());
+    says(&mut table, 0, Ok(Some("a.test:1")), 1);
+    assert!(table.awaits_names(), "its name has no address yet");
+    assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
+    table.resolved(at(0), Ok(addresses(&["10.0.0.1:1", "10.0.0.2:1"])));
+    assert_eq!(table.in_rotation(at(0)), (2, 2));
+    says(&mut table, 1, Ok(Some("10.0.0.3:1")), 2);
+    assert_eq!(table.in_rotation(at(1_000)), (1, 1));
 }
 
 #[test]
@@ -426,6 +515,52 @@ fn a_client_that_makes_an_upstream_fail_takes_it_from_nobody() {
     }
     assert_eq!((0..100).filter(|_| fail(&mut table, 1, 1)).count(), 0, "others use them too");
     assert_eq!((0..10).filter(|_| fail(&mut table, 2, 2)).count(), 1, "and then one of them has met the same");
+}
+
+#[test]
+fn what_a_client_did_to_a_shared_upstream_is_forgotten_in_ten_minutes() {
+    let mut table = Upstreams::new(&"10.0.0.1:1,10.0.0.2:1".parse().unwrap(), Settings::new(), 0);
+    let mut use_it = |client: u64, minute: u64, fails: bool| {
+        let now = at(minute * 60_000);
+        let used = table.begin(now, 0, &Tried::default()).unwrap();
+        table.used_by(used, client, now);
+        let ejected = fails && table.failed(used, now, Failure::Reset, Some(client)).is_some();
+        table.end(used);
+        ejected
+    };
+    [2, 2, 1, 1].into_iter().for_each(|client| assert!(!use_it(client, 0, false)));
+    assert!((0..40).all(|_| !use_it(1, 9, true)), "it is shared still");
+    assert!((0..10).any(|_| use_it(1, 11, true)), "nobody else has used it for so long");
+}
+
+#[test]
+fn a_group_serves_nobody_elses_clients() {
+    let mut targets: Targets = "10.0.0.1:1".parse().unwrap();
+    ["10.0.0.2:1", "10.0.0.3:1"].into_iter().for_each(|target| targets.add(target, 1).unwrap());
+    let mut table = Upstreams::new(&targets, Settings { failures_max: 1, ..Settings::new() }, 0);
+    let mut fail = |group| {
+        let used = table.begin_in(group, at(0), 0, &Tried::default()).unwrap();
+        let ejected = table.failed(used, at(0), Failure::Connect, None).is_some();
+        table.end(used);
+        ejected
+    };
+    assert_eq!([0, 0, 1, 1].map(&mut fail), [false, false, true, false], "the last one of a group is never ejected");
+    assert_eq!((table.drain("10.0.0.2:1"), table.drain("10.0.0.3:1")), (1, 1));
+    assert_eq!(table.begin_in(1, at(0), 0, &Tried::default()), None);
+    assert!(table.begin_in(0, at(0), 0, &Tried::default()).is_some());
+}
+
+#[test]
+fn a_name_that_has_lost_its_addresses_takes_no_upstream_with_it() {
+    let mut table = table("a.test:80", Settings::new());
+    assert!(table.due(at(0)).is_some());
+    table.resolved(at(0), Ok(addresses(&["10.0.0.1:80"])));
+    assert!(table.due(at(30_000)).is_some());
+    assert!(table.resolved(at(30_000), Ok(Vec::new())).is_some(), "it is told once");
+    let row = table.rows(at(30_000)).remove(0);
+    assert_eq!((row.state, row.fault.as_deref()), (State::Up, Some("it has no address")));
+    assert_eq!(table.next_due(), at(35_000), "it is asked again soon");
+    assert!(table.due(at(35_000)).is_some() && table.resolved(at(35_000), Ok(Vec::new())).is_none(), "nothing is new");
 }
 
 #[test]

@@ -21,7 +21,8 @@ impl Check {
     fn go_on(&mut self, cx: &mut Cx<'_>, found: Checked) -> Next {
         let Some(is_well) = found.is_well() else { return Next::Continue };
         self.tell(cx, is_well);
-        Next::Abort
+        // As for a proxy's: one that is well is left in order.
+        if is_well == Some(true) { Next::Close } else { Next::Abort }
     }
 
     fn tell(&mut self, cx: &mut Cx<'_>, is_well: Option<bool>) {

@@ -4,7 +4,7 @@ use super::fault::{Fault, count, explain};
 use super::hub::{Hub, HubRef};
 use super::sending::again;
 use super::up::Stage;
-use crate::application::{Application, Exchange, Flow, Goes, Produced};
+use crate::application::{Application, Exchange, Flow, Goes, Minds, Produced};
 use crate::{Answered, Parts, Reply};
 use corelane::service::{Chain, Refused, Shared};
 use corelane::{Cx, Silent};
@@ -155,6 +155,11 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
         Produced::Wait
     }
 
+    /// The upstream is spared work for nobody.
+    fn minds(&self) -> Minds {
+        if self.hub.borrow().aborts_on_close { Minds::Ends } else { Minds::Resets }
+    }
+
     fn gone(&mut self, _application: &mut A, cx: &mut Cx<'_>) {
         let shared = self.hub.clone();
         self.release(&mut shared.borrow_mut(), cx);
@@ -200,8 +205,7 @@ impl Forwarded {
         let head = way.answer.expect("an answer has come");
         let has_content = reply.facts.has_content(head.status);
         let is_head = reply.facts.is_head && !head.status.is_without_content();
-        let date = head.date.map(|date| date.text());
-        let answer = reply.passed_on(head.status, date.as_ref().map(|date| &date[..])).lines(&way.lines);
+        let answer = reply.passed_on(head.status, head.date.as_ref().map(|date| &date[..])).lines(&way.lines);
         if is_head && head.status != Status::RESET_CONTENT {
             return match head.length {
                 Some(length) => {

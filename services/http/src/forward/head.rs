@@ -4,7 +4,7 @@
 
 use corelane_wire::http1::{Authority, DIGITS_MAX, Fields, Framing, Request as Head, Version, decimal, end_to_end, is_alike};
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Fields of a request that are said anew, and those that a server might take for them.
 const SAID_ANEW: [&str; 7] = ["host", "expect", "forwarded", "x-real-ip", "x-forwarded", "x-forwarded-for", "via"];
@@ -56,7 +56,7 @@ fn write_origin(to: &mut Vec<u8>, head: &Head<'_>, authority: Option<Authority<'
     put_line(to, "Via", if head.version == Version::Http10 { b"1.0 corelane" } else { b"1.1 corelane" });
     put(to, &[b"Forwarded: for="]);
     match asker.address {
-        Some(IpAddr::V4(address)) => put_text(to, format_args!("{address}")),
+        Some(IpAddr::V4(address)) => put_v4(to, address),
         Some(IpAddr::V6(address)) => put_text(to, format_args!("\"[{address}]\"")),
         None => put(to, &[b"unknown"]),
     }
@@ -68,7 +68,12 @@ fn write_origin(to: &mut Vec<u8>, head: &Head<'_>, authority: Option<Authority<'
     }
     put(to, &[b"\r\n"]);
     if let Some(address) = asker.address {
-        put_text(to, format_args!("X-Forwarded-For: {address}\r\n"));
+        put(to, &[b"X-Forwarded-For: "]);
+        match address {
+            IpAddr::V4(address) => put_v4(to, address),
+            IpAddr::V6(address) => put_text(to, format_args!("{address}")),
+        }
+        put(to, &[b"\r\n"]);
     }
     put_line(to, "X-Forwarded-Proto", scheme);
     if authority.is_some() {
@@ -115,6 +120,15 @@ fn put_host(to: &mut Vec<u8>, authority: Option<Authority<'_>>, name: &str) {
     put(to, &[host]);
     if let Some(port) = port {
         put(to, &[b":", decimal(port.into(), &mut [0; DIGITS_MAX])]);
+    }
+}
+
+/// Formatting would take longer than all else that is said of a client.
+fn put_v4(to: &mut Vec<u8>, address: Ipv4Addr) {
+    let mut dot: &[u8] = b"";
+    for octet in address.octets() {
+        put(to, &[dot, decimal(octet.into(), &mut [0; DIGITS_MAX])]);
+        dot = b".";
     }
 }
 

@@ -9,7 +9,7 @@ use corelane::admin::reports::Level;
 use corelane::service::{Address, Ending, Instant};
 use corelane::{Cx, Silent};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Checks, Failure, Upstream, Upstreams, client_key, failure_to_agree};
+use corelane_upstreams::{Checks, Failure, Tending, Upstream, Upstreams, client_key, failure_to_agree};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -19,6 +19,9 @@ use std::time::Duration;
 const SILENT: u64 = 0;
 /// That of the alarm for names and checks, and of calls on helper threads.
 pub(super) const TENDING: u64 = 1;
+
+/// Requests that wait until names are resolved for the first time; one more is refused.
+const EARLY_MAX: usize = 1_024;
 
 /// How long an upstream may be silent that owes something.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -33,6 +36,8 @@ pub(super) struct Hub {
     pub upstreams: Upstreams,
     key: fn(&Address) -> u64,
     pub timeout: Duration,
+    /// A request is let go whose client has finished its side.
+    pub aborts_on_close: bool,
     pub kept_max: usize,
     pub within: Within<Silent>,
     /// Where its tokens begin.
@@ -43,6 +48,9 @@ pub(super) struct Hub {
     pub is_draining: bool,
     pub ways: Numbered<Way>,
     pub ups: Numbered<Up>,
+    /// Requests that have come before a name was resolved.
+    pub early: Vec<usize>,
+    pub resolve: fn(&str, u16) -> Result<Vec<Address>, String>,
     /// Links without a request, the one that was used last at the end.
     pub idle: BTreeMap<Upstream, Vec<usize>>,
     /// Memory in which heads are put together.
@@ -98,6 +106,7 @@ impl Hub {
             upstreams: Upstreams::new(&behind.targets, behind.settings.clone(), lane),
             key: behind.key,
             timeout: TIMEOUT,
+            aborts_on_close: false,
             kept_max: KEPT,
             within,
             tokens: 0,
@@ -106,6 +115,8 @@ impl Hub {
             is_draining: false,
             ways: Numbered::new(),
             ups: Numbered::new(),
+            early: Vec::new(),
+            resolve: Tending::system,
             idle: BTreeMap::new(),
             text: Vec::new(),
         };
@@ -185,7 +196,7 @@ impl Hub {
         let Some(failure) = failure else { return };
         let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
         cx.count(HttpCounter::Ejections, 1);
-        let name = self.upstreams.name(upstream).unwrap_or_default();
+        let name = self.upstreams.shown_name(upstream).unwrap_or_default();
         let words = format_args!(
             "upstream {name} is left out for {:?}: {} failures in a row, the last one {failure:?}",
             ejected.lasts, ejected.failures
@@ -201,7 +212,10 @@ impl Hub {
         if let Some(up) = up {
             self.abort(cx, up);
         }
-        self.upstreams.end(upstream);
+        match upstream {
+            Some(upstream) => self.upstreams.end(upstream),
+            None => self.early.retain(|early| *early != number),
+        }
         self.ways.remove(number);
     }
 
@@ -230,9 +244,24 @@ impl Hub {
             self.fail(cx, up, Fault::Silent);
             self.abort(cx, up);
         }
+        let next = next.into_iter().chain(self.give_up_early(cx)).min();
         if let Some(next) = next {
             self.alarm_at(cx, next);
         }
+    }
+
+    /// Gives up requests that have waited for names for as long as connecting may take; returns when the next one has.
+    fn give_up_early(&mut self, cx: &mut Cx<'_>) -> Option<Instant> {
+        let (now, limit) = (cx.now(), cx.limits().connect_limit);
+        let Self { early, ways, .. } = self;
+        // They have come in this order.
+        let overdue = early.iter().take_while(|way| ways.list[**way].1.began_at + limit <= now).count();
+        for way in early.drain(..overdue) {
+            let way = ways.get(way);
+            way.fault = Some(Fault::Nobody);
+            cx.resume(way.client);
+        }
+        early.first().map(|way| ways.get(*way).began_at + limit)
     }
 
     fn alarm_at(&mut self, cx: &mut Cx<'_>, at: Instant) {
@@ -258,7 +287,7 @@ impl Hub {
         let up = self.ups.get(up);
         let reach = self.upstreams.reach(up.upstream);
         let failure = failure_to_agree(ending, reach.as_ref(), refused.is_some(), up.way.is_some())?;
-        let name = self.upstreams.name(up.upstream).unwrap_or_default();
+        let name = self.upstreams.shown_name(up.upstream).unwrap_or_default();
         let why = refused.unwrap_or_else(|| "it has not ended its handshake in time".to_owned());
         cx.report_kind("untrusted", Level::Warn, format_args!("no TLS with upstream {name}: {why}"));
         Some(failure)
@@ -267,7 +296,7 @@ impl Hub {
     /// A check of an upstream has ended.
     pub fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
         self.checks.end(cx.id());
-        let name = self.upstreams.name(upstream).unwrap_or_default().to_owned();
+        let name = self.upstreams.shown_name(upstream).unwrap_or_default();
         match self.upstreams.checked(upstream, cx.now(), is_well) {
             Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
             Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: its checks fail")),
@@ -283,15 +312,23 @@ impl Hub {
     /// A way for a request, which an upstream is chosen for.
     pub fn add_way(&mut self, cx: &mut Cx<'_>, facts: Facts, from: &Address) -> Result<usize, Fault> {
         let (now, client, key) = (cx.now(), cx.id(), (self.key)(from));
-        let upstream = self.upstreams.begin(now, key, &Default::default()).ok_or(Fault::Nobody)?;
-        if !self.is_alarmed {
-            let at = now + self.timeout;
-            self.alarm_at(cx, at);
+        let upstream = self.upstreams.begin(now, key, &Default::default());
+        let may_wait = self.upstreams.awaits_names() && self.early.len() < EARLY_MAX;
+        let within = match upstream {
+            Some(_) => self.timeout,
+            None if may_wait => cx.limits().connect_limit.min(self.timeout),
+            None => return Err(Fault::Nobody),
+        };
+        // Those that wait for names may have less time than all before.
+        if !self.is_alarmed || (upstream.is_none() && self.early.is_empty()) {
+            self.alarm_at(cx, now + within);
         }
         let asker = client_key(from);
-        self.upstreams.used_by(upstream, asker, now);
         let mut new = Way::new((client, facts), (upstream, key, asker), now);
-        new.tried.add(upstream);
+        if let Some(upstream) = upstream {
+            self.upstreams.used_by(upstream, asker, now);
+            new.tried.add(upstream);
+        }
         Ok(self.ways.add(|old| match old {
             Some(old) => {
                 old.renew(new);
@@ -299,5 +336,17 @@ impl Hub {
             }
             None => Some(new),
         }))
+    }
+
+    /// Chooses an upstream for a request that has waited for names; whether there is one.
+    pub fn place(&mut self, now: Instant, number: usize) -> bool {
+        let way = self.ways.get(number);
+        way.upstream = self.upstreams.begin(now, way.key, &Default::default());
+        if let Some(upstream) = way.upstream {
+            way.tried.add(upstream);
+            (way.began_at, way.active_at) = (now, now);
+            self.upstreams.used_by(upstream, way.asker, now);
+        }
+        way.upstream.is_some()
     }
 }

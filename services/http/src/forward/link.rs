@@ -1,5 +1,6 @@
 //! A link, which is a connection to an upstream: the answer's head and content, in the order in which they may come.
 
+use super::dated::LastDate;
 use super::fault::Fault;
 use super::head::write_answer_lines;
 use super::hub::{Hub, HubRef};
@@ -11,7 +12,7 @@ use crate::tunnel;
 use corelane::service::{Chain, Ending, Input, Output, Owes};
 use corelane::{Cx, Next, Silent};
 use corelane_upstreams::{Failure, failure_to_connect};
-use corelane_wire::http1::{Answer, Body, Date, Framing, Response, Scratch, Status};
+use corelane_wire::http1::{Answer, Body, Framing, Response, Scratch, Status};
 
 /// Most interim answers to one request.
 const INTERIM_MAX: u32 = 32;
@@ -134,7 +135,7 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
     let Stage::Head(reader) = &mut up.stage else { unreachable!("a head is awaited") };
     let mut scratch = Scratch::new();
     let (meaning, bytes) = match reader.next(input.first(), &mut scratch) {
-        Ok(Answer::Response { head, bytes }) => (note_head(way, &head), bytes),
+        Ok(Answer::Response { head, bytes }) => (note_head(way, &mut up.last_date, &head), bytes),
         Ok(Answer::More) => {
             let (first, all) = (input.first().len(), input.len());
             up.has_begun |= all > 0;
@@ -186,7 +187,7 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
 }
 
 /// Keeps what is passed on of a head.
-fn note_head(way: &mut Way, head: &Response<'_>) -> Meaning {
+fn note_head(way: &mut Way, last_date: &mut LastDate, head: &Response<'_>) -> Meaning {
     let status = head.status;
     if status == Status::EARLY_HINTS {
         way.hint(head.fields);
@@ -210,7 +211,7 @@ fn note_head(way: &mut Way, head: &Response<'_>) -> Meaning {
         Framing::None => Some(0),
         Framing::Chunked | Framing::UntilClose => None,
     };
-    let date = head.fields.once("date").and_then(Date::parse);
+    let date = head.fields.once("date").and_then(|date| last_date.written(date));
     way.answer = Some(AnswerHead { status, date, length });
     // Content that must not come may be on its way: a request behind it would have that read for its answer.
     let is_dubious = way.facts.is_head || framing == Framing::None && head.tells_of_content();

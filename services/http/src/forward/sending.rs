@@ -23,7 +23,8 @@ pub(super) fn begin(shared: &HubRef, cx: &mut Cx<'_>, head: &Head<'_>, (from, as
     let number = hub.add_way(cx, Facts::of(head), from)?;
     let Hub { ways, upstreams, text, .. } = &mut *hub;
     let way = ways.get(number);
-    let name = upstreams.name(way.upstream).filter(|name| !name.starts_with("unix:")).unwrap_or("localhost");
+    let name = way.upstream.map_or_else(|| upstreams.awaited_name(), |upstream| upstreams.name(upstream));
+    let name = name.filter(|name| !name.starts_with("unix:")).unwrap_or("localhost");
     let name = name.trim_start_matches("tls://");
     text.clear();
     write_request(text, head, asker, name);
@@ -33,13 +34,37 @@ pub(super) fn begin(shared: &HubRef, cx: &mut Cx<'_>, head: &Head<'_>, (from, as
         hub.release(cx, number);
         return Err(Fault::Memory);
     }
+    if way.upstream.is_none() {
+        hub.early.push(number);
+        return Ok(number);
+    }
     start(shared, &mut hub, cx, number, true).map(|()| number).inspect_err(|_| hub.release(cx, number))
+}
+
+/// Sends on what has waited for names, as far as there are upstreams now.
+fn serve_early(shared: &HubRef, cx: &mut Cx<'_>) {
+    let mut hub = shared.borrow_mut();
+    for number in std::mem::take(&mut hub.early) {
+        let fault = match hub.place(cx.now(), number) {
+            true => start(shared, &mut hub, cx, number, true).err(),
+            false if hub.upstreams.awaits_names() => {
+                hub.early.push(number);
+                continue;
+            }
+            false => Some(Fault::Nobody),
+        };
+        // It has content, or words for its client.
+        let way = hub.way(number);
+        way.fault = fault;
+        cx.resume(way.client);
+    }
 }
 
 /// Sends a request, over a link that is there if `may_reuse`.
 fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reuse: bool) -> Result<(), Fault> {
     let way = hub.ways.get(number);
-    let upstream = way.upstream;
+    // reason: it is chosen before.
+    let upstream = way.upstream.expect("what is sent has an upstream");
     if let Some(idle) = hub.idle.get_mut(&upstream).filter(|_| may_reuse) {
         while let Some(up_number) = idle.pop() {
             let up = hub.ups.get(up_number);
@@ -87,10 +112,11 @@ pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usi
     let reuses = match fault {
         Fault::Unreachable | Fault::Unheard | Fault::Untrusted if !way.tried.is_full() => {
             let other = upstreams.begin(now, way.key, &way.tried).ok_or(fault)?;
-            upstreams.retried(way.upstream);
-            upstreams.end(way.upstream);
+            // reason: it could not be connected to.
+            let failed = way.upstream.replace(other).expect("what is tried has an upstream");
+            upstreams.retried(failed);
+            upstreams.end(failed);
             way.tried.add(other);
-            way.upstream = other;
             upstreams.used_by(other, way.asker, now);
             true
         }
@@ -103,25 +129,29 @@ pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usi
     start(shared, hub, cx, number, reuses)
 }
 
-/// Does what the upstreams want done: names are resolved, checks begun.
+/// Does what the upstreams want done: names are resolved, checks begun. Who has waited for that goes on.
 pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
+    tend_upstreams(shared, cx);
+    serve_early(shared, cx);
+}
+
+fn tend_upstreams(shared: &HubRef, cx: &mut Cx<'_>) {
     let mut hub = shared.borrow_mut();
     if hub.is_draining {
         return;
     }
     let now = cx.now();
-    let Hub { upstreams, checks, within, tokens, .. } = &mut *hub;
+    let Hub { upstreams, checks, within, tokens, resolve, .. } = &mut *hub;
     upstreams.start(now);
-    let tending = Tending::new(*tokens + TENDING, *tokens + TENDING);
+    let tending = Tending { resolve: *resolve, ..Tending::new(*tokens + TENDING, *tokens + TENDING) };
     (within.tend)(cx, upstreams, checks, tending, &mut |probe| Box::new(Check::new(shared.clone(), probe)));
 }
 
 /// A helper thread has asked for a name.
 pub(super) fn resolved(shared: &HubRef, cx: &mut Cx<'_>, outcome: Outcome) {
     let found = found(outcome);
-    if let Err(why) = &found {
-        cx.report_kind("resolve", Level::Warn, format_args!("a name of an upstream is not resolved: {why}"));
+    if let Some(why) = shared.borrow_mut().upstreams.resolved(cx.now(), found) {
+        cx.report_kind("resolve", Level::Warn, format_args!("upstreams are not known anew: {why}"));
     }
-    shared.borrow_mut().upstreams.resolved(cx.now(), found);
     tend(shared, cx);
 }

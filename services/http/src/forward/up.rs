@@ -1,5 +1,6 @@
 //! What a lane keeps of a link, which is a connection to an upstream.
 
+use super::dated::LastDate;
 use crate::answer::HEAD_BYTES_MAX;
 use corelane::service::{ConnectionId, Hold, Order, Ticket};
 use corelane::{Cx, Output};
@@ -28,6 +29,7 @@ pub(super) struct Up {
     pub has_begun: bool,
     /// As long as an answer is awaited, however long that takes, the link is not idle.
     pub ticket: Option<Ticket>,
+    pub last_date: LastDate,
 }
 
 /// What comes next.
@@ -63,6 +65,7 @@ impl Up {
             interim: 0,
             has_begun: false,
             ticket: None,
+            last_date: LastDate::default(),
         }
     }
 

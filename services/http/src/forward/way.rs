@@ -1,10 +1,11 @@
 //! A request on its way to an upstream, and the answer on its way back: what both connections share.
 
+use super::dated::DateText;
 use super::fault::Fault;
 use super::head::{wants_upgrade, write_answer_lines};
 use corelane::service::{ConnectionId, Instant, Shared};
 use corelane_upstreams::{Tried, Upstream};
-use corelane_wire::http1::{Date, Fields, Framing, Method, Request as Head, Status, Version};
+use corelane_wire::http1::{Fields, Framing, Method, Request as Head, Status, Version};
 use std::collections::VecDeque;
 
 /// Bytes of an answer that wait for the client, and pieces in which they lie: with as many the upstream is not read from. A piece may keep a block of the lane's memory.
@@ -23,7 +24,7 @@ const HINT_END: &[u8] = b"\r\n";
 pub(super) struct AnswerHead {
     pub status: Status,
     /// None where it has none that is one.
-    pub date: Option<Date>,
+    pub date: Option<DateText>,
     /// The length of its content, where it has told that.
     pub length: Option<u64>,
 }
@@ -67,8 +68,8 @@ impl Facts {
 pub(super) struct Way {
     pub client: ConnectionId,
     pub facts: Facts,
-    /// The one that it is sent to, which it uses until its end.
-    pub upstream: Upstream,
+    /// The one that it is sent to, which it uses until its end; none as long as it waits for names to be resolved.
+    pub upstream: Option<Upstream>,
     /// Its key, for the choice of that.
     pub key: u64,
     /// Its client, whose bytes may have made an upstream fail.
@@ -105,7 +106,11 @@ pub(super) struct Way {
 }
 
 impl Way {
-    pub fn new((client, facts): (ConnectionId, Facts), (upstream, key, asker): (Upstream, u64, u64), now: Instant) -> Self {
+    pub fn new(
+        (client, facts): (ConnectionId, Facts),
+        (upstream, key, asker): (Option<Upstream>, u64, u64),
+        now: Instant,
+    ) -> Self {
         Self {
             client,
             facts,

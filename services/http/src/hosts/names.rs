@@ -66,7 +66,7 @@ impl Names {
         Ok(())
     }
 
-    /// The site of a host; none if that is to be refused.
+    /// The site of a host, or the default; none if it is to be refused.
     pub fn site(&self, host: Option<&[u8]>) -> Option<usize> {
         let mut memory = [0; NAME_BYTES_MAX];
         let found = host.and_then(|host| folded(host, &mut memory)).and_then(|host| self.named(host));

@@ -36,7 +36,7 @@ impl Behind {
     }
 
     fn says_what_it_was_asked() -> Self {
-        Self::start(&[&format!("{}/tests/all/behind.py", env!("CARGO_MANIFEST_DIR"))], Path::new("/"))
+        Self::start(&[&format!("{}/tests/all/behind/says.py", env!("CARGO_MANIFEST_DIR"))], Path::new("/"))
     }
 }
 

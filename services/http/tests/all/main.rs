@@ -17,4 +17,8 @@ mod peers;
 mod rules_page;
 #[path = "../simulated/mod.rs"]
 mod simulated;
+mod sited;
+mod smuggled;
+mod sources;
+mod table;
 mod typed;

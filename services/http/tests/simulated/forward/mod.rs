@@ -1,5 +1,6 @@
 //! Requests that are sent on: servers of every kind behind, and what they, and the clients, get to see.
 
+mod early;
 mod hostile;
 mod odd;
 mod shopping;

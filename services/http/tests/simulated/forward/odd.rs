@@ -59,6 +59,8 @@ pub struct Talk {
     ticket: Option<Ticket>,
     /// It was answered before all had come, and looks at nothing more.
     is_over: bool,
+    /// It says a piece a second.
+    is_slow: bool,
     upgraded: bool,
 }
 
@@ -85,6 +87,7 @@ impl Odd {
         let ok = "HTTP/1.1 200 OK\r\n";
         let whole = format!("{ok}Content-Length: {length}\r\n\r\n{}", if seen.method == "HEAD" { "" } else { &content });
         let (text, end) = match kind.as_str() {
+            kind if malformed(kind, &content).is_some() => (malformed(kind, &content).unwrap_or_default(), None),
             "chunked" => (
                 format!(
                     "{ok}Transfer-Encoding: chunked\r\n\r\n1;x\r\n{}\r\n{:x}\r\n{}\r\n0\r\nT: 1\r\n\r\n",
@@ -105,6 +108,7 @@ impl Odd {
             "twice" => (format!("{ok}Content-Length: {length}\r\nContent-Length: 1\r\n\r\n{content}"), None),
             "bare" => (format!("{ok}Content-Length: {length}\nX: 1\r\n\r\n{content}"), None),
             "badchunk" => (format!("{ok}Transfer-Encoding: chunked\r\n\r\nzz\r\n{content}"), None),
+            "dribble" => (format!("{ok}X: {}", "x".repeat(200)), None),
             "fat" => (format!("{ok}X: {}\r\n\r\n", "x".repeat(70_000)), None),
             "reset" => (String::new(), Some(Act::Reset)),
             "silent" => (String::new(), None),
@@ -127,7 +131,11 @@ impl Odd {
             "stray204" => (format!("HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n{}", STRAY), None),
             _ => (whole, None),
         };
-        self.say(&mut talk.acts, text.as_bytes());
+        match kind.as_str() {
+            "dribble" => talk.acts.extend(text.bytes().map(|byte| Act::Say(vec![byte]))),
+            _ => self.say(&mut talk.acts, text.as_bytes()),
+        }
+        talk.is_slow = kind == "dribble";
         talk.acts.extend(end);
         talk.upgraded = kind == "switch" && seen.is("connection", "Upgrade");
     }
@@ -147,10 +155,33 @@ impl Odd {
         }
         if !talk.acts.is_empty() && talk.ticket.is_none() {
             talk.ticket = output.hold(Order::Any).ok();
-            let after = Duration::from_nanos(self.random.delay().min(300_000));
+            let after = if talk.is_slow { 1_000_000_000 } else { self.random.delay().min(300_000) };
+            let after = Duration::from_nanos(after);
             cx.start_timer(after, 0).unwrap();
         }
     }
+}
+
+/// An answer that is none of the standard's, where this kind is one: two readers could take it differently.
+fn malformed(kind: &str, content: &str) -> Option<String> {
+    let (ok, length) = ("HTTP/1.1 200 OK\r\n", content.len());
+    let text = match kind {
+        "folded" => format!("{ok}X: a\r\n b\r\nContent-Length: {length}\r\n\r\n{content}"),
+        "foldedlength" => format!("{ok}Content-Length:\r\n {length}\r\n\r\n{content}"),
+        "nul" => format!("{ok}X: a\0b\r\nContent-Length: {length}\r\n\r\n{content}"),
+        "spaced" => format!("{ok}Content-Length : {length}\r\n\r\n{content}"),
+        "plus" => format!("{ok}Content-Length: +{length}\r\n\r\n{content}"),
+        "listed" => format!("{ok}Content-Length: {length}, {length}\r\n\r\n{content}"),
+        "huge" => format!("{ok}Content-Length: 99999999999999999999\r\n\r\n{content}"),
+        "hugechunk" => format!("{ok}Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{content}"),
+        "identity" => format!("{ok}Transfer-Encoding: chunked, identity\r\n\r\n3\r\n{content}\r\n0\r\n\r\n"),
+        "gzip" => format!("{ok}Transfer-Encoding: gzip, chunked\r\n\r\n3\r\n{content}\r\n0\r\n\r\n"),
+        "oldchunks" => "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n7:0\r\n0\r\n\r\n".to_owned(),
+        "status" => "HTTP/1.1 99 Low\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        "major" => "HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        _ => return None,
+    };
+    Some(text)
 }
 
 impl StreamService for Odd {
@@ -159,7 +190,7 @@ impl StreamService for Odd {
 
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) -> Talk {
         self.book.borrow_mut().connections += 1;
-        Talk { heard: Vec::new(), acts: VecDeque::new(), ticket: None, is_over: false, upgraded: false }
+        Talk { heard: Vec::new(), acts: VecDeque::new(), ticket: None, is_over: false, is_slow: false, upgraded: false }
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, talk: &mut Talk, input: &mut Input, output: &mut Output) -> Next {

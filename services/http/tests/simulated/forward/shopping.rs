@@ -65,6 +65,32 @@ fn every_request_that_is_sent_on_is_answered_or_the_ending_explains_it_under_eve
     for_seeds(200, |seed| run(seed, Faults::all(seed)));
 }
 
+/// A connection that was another client's before is paid for by the one whose request it carries now.
+#[test]
+fn who_uses_a_connection_again_pays_for_what_comes_on_it() {
+    let world = World::new(1, Faults::none());
+    let plan = RigPlan::lanes(1).memory(64 << 20);
+    let mut rig =
+        forwarding(&world, &plan, (patient(), patient()), |forward| forward.timeout(FOR_EVER), |_| Http::new(Shop::default()));
+    let ask = |rig: &mut Rig, client: usize, bytes: usize| {
+        let peer = rig.connect(client);
+        rig.wait(MS);
+        peer.send(format!("GET /flood/{bytes} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        rig.wait(S);
+        peer
+    };
+    let first = ask(&mut rig, 1, 10);
+    assert!(first.read(usize::MAX).starts_with(b"HTTP/1.1 200 OK\r\n"));
+    let floods = [ask(&mut rig, 2, 1_000_000_000), ask(&mut rig, 2, 1_000_000_000)];
+    assert_eq!(rig.named("forwards_reused"), 1);
+    // The second one, for that which was the first's and for its own; and the server behind, which is of the same lane.
+    let peers: BTreeSet<_> = rig.arenas[0].holders().iter().map(|holder| holder.peer).collect();
+    assert_eq!(peers.len(), 2);
+    floods.iter().chain([&first]).for_each(|peer| peer.reset());
+    rig.wait(5 * MS);
+    rig.close(&mut Nobody);
+}
+
 /// A slow client stops its upstream: of each answer little waits on its way.
 #[test]
 fn who_reads_nothing_holds_little() {

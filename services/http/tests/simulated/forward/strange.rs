@@ -113,6 +113,75 @@ fn an_answer_is_framed_anew_whatever_framing_it_came_in() {
     case.close();
 }
 
+/// Answers that two readers could take differently.
+#[test]
+fn an_answer_that_is_none_of_the_standards_is_never_passed_on() {
+    let mut case = Case::new(1, |forward| forward.timeout(2 * S));
+    let malformed = bad("502 Bad Gateway", "what the server behind this one has answered is no HTTP/1.1");
+    let kinds =
+        ["folded", "foldedlength", "nul", "spaced", "plus", "listed", "huge", "identity", "gzip", "oldchunks", "status", "major"];
+    for kind in kinds {
+        assert_eq!(case.ask(&get(&format!("/{kind}/7"))), (malformed.clone(), false), "{kind}");
+    }
+    // Of this one the head is right.
+    let (answer, is_closed) = case.ask(&get("/hugechunk/7"));
+    assert!(answer == malformed || is_closed && answers(answer.as_bytes(), &[Method::Get], true).0.is_empty(), "{answer}");
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    peer.send(get("/dribble/7").as_bytes());
+    case.rig.wait(S);
+    assert!(peer.read(usize::MAX).is_empty());
+    case.rig.wait(3 * S);
+    let told = case.hear(&peer);
+    assert!(told.starts_with("HTTP/1.1 504 "), "a head that never ends is given up in its time: {told}");
+    peer.close();
+    case.close();
+}
+
+#[test]
+fn a_connection_that_its_server_has_closed_while_it_was_idle_loses_no_request() {
+    let mut case = Case::new(8, |forward| forward);
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    for id in 0..5 {
+        peer.send(get(&format!("/leave/{id}")).as_bytes());
+        assert!(case.hear(&peer).ends_with(&format!("{id}:0")));
+        // It may not be sent twice, so it must not be lost once.
+        peer.send(format!("POST /whole/{id} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx").as_bytes());
+        assert!(case.hear(&peer).ends_with(&format!("{id}:1")));
+    }
+    assert_eq!((case.seen().len(), case.rig.named("forwards_retried")), (10, 0));
+    peer.close();
+    case.close();
+}
+
+/// One client takes as many connections as it may, all for a server that is silent: others are served.
+#[test]
+fn a_client_that_takes_all_connections_to_a_silent_server_silences_nobody_else() {
+    let limits = patient().connections_max(40);
+    let mut case = Case::with(9, limits, |forward| forward.timeout(3600 * S));
+    let mut greedy = Vec::new();
+    for _ in 0..60 {
+        let peer = case.rig.connect(1);
+        case.rig.wait(MS);
+        peer.send(get("/silent/1").as_bytes());
+        case.rig.wait(MS);
+        greedy.push(peer);
+    }
+    for number in 2..8 {
+        let peer = case.rig.connect(number);
+        case.rig.wait(MS);
+        peer.send(get("/whole/7").as_bytes());
+        let heard = case.hear(&peer);
+        assert!(heard.ends_with("7:0"), "client {number}: {heard}");
+        peer.close();
+        case.rig.wait(5 * MS);
+    }
+    greedy.iter().for_each(Peer::close);
+    case.rig.wait(5 * MS);
+    case.close();
+}
+
 #[test]
 fn who_is_silent_is_given_up_in_its_time() {
     // Who is idle has less time than who owes an answer.
@@ -193,6 +262,31 @@ fn content_that_must_not_come_is_never_read_as_the_next_answer() {
             peer.send(format!("{stray} HTTP/1.1\r\nHost: a\r\n\r\n{}", get("/whole/2")).as_bytes());
             let heard = case.hear(&peer);
             assert!(heard.ends_with("\r\n\r\n2:0") && !heard.contains("stray"), "{stray}: {heard}");
+        }
+        peer.close();
+        case.close();
+    });
+}
+
+/// The next request would be read as the rest of the content, or its answer as the rest of this one.
+#[test]
+fn a_connection_on_which_anything_is_unclear_carries_no_other_request() {
+    for_seeds(30, |seed| {
+        let mut case = Case::new(seed, |forward| forward);
+        let peer = case.rig.connect(1);
+        case.rig.wait(MS);
+        peer.send(b"PUT /early/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n");
+        let heard = case.hear(&peer);
+        assert!(heard.starts_with("HTTP/1.1 413 ") && heard.ends_with("early") && peer.status() == Status::Open, "{heard}");
+        peer.send(format!("{}{}", "x".repeat(20), get("/whole/2")).as_bytes());
+        let heard = case.hear(&peer);
+        assert!(heard.ends_with("\r\n\r\n2:0"), "{heard}");
+        for id in 3..6 {
+            peer.send(get("/long/1").as_bytes());
+            assert!(case.hear(&peer).ends_with("\r\n\r\n1:0"));
+            peer.send(get(&format!("/whole/{id}")).as_bytes());
+            let heard = case.hear(&peer);
+            assert!(heard.ends_with(&format!("\r\n\r\n{id}:0")) && !heard.contains("502"), "{heard}");
         }
         peer.close();
         case.close();
@@ -293,6 +387,61 @@ fn a_changed_protocol_passes_both_ways_until_either_ends() {
     peer.close();
     case.rig.wait(5 * MS);
     assert_eq!(case.rig.connections(), 0, "the other end has ended with it");
+    case.close();
+}
+
+#[test]
+fn a_client_that_leaves_is_noticed_while_its_request_waits() {
+    let mut case = Case::new(7, |forward| forward.abort_on_close(true));
+    // One server says nothing, the other one half of its content; one request has content of its own.
+    let requests =
+        [get("/silent/1"), get("/stall/1"), "PUT /silent/2 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nok".to_owned()];
+    let mut left = 0;
+    for request in &requests {
+        for leaves in [Peer::finish, Peer::close, Peer::reset] {
+            let peer = case.rig.connect(1);
+            case.rig.wait(MS);
+            assert_eq!(peer.send(request.as_bytes()), request.len());
+            case.rig.wait(20 * MS);
+            assert_eq!((case.seen().len(), case.rig.connections()), (1, 3), "a client, a link, and its other end");
+            leaves(&peer);
+            case.rig.wait(20 * MS);
+            left += 1;
+            assert_eq!(case.rig.named("forwards_abandoned"), left, "{request}");
+            peer.close();
+            case.rig.wait(20 * MS);
+            assert_eq!(case.rig.connections(), 0, "what was under way is let go");
+        }
+    }
+    // One that asks for more at once is no one that leaves, and each of its requests is answered in turn.
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    peer.send(get("/whole/1").repeat(3).as_bytes());
+    let answer = case.hear(&peer);
+    assert_eq!(answer.matches("1:0").count(), 3, "{answer}");
+    // It is the upstream's answer that decides, where that is there already.
+    peer.send(get("/whole/1").as_bytes());
+    assert!(case.hear(&peer).ends_with("1:0"));
+    peer.close();
+    case.rig.wait(20 * MS);
+    assert_eq!((case.rig.named("forwards_abandoned"), case.rig.named("forwards_reused")), (left, 3));
+    case.close();
+    // Who has finished and hears on is answered otherwise.
+    let mut case = Case::new(8, |forward| forward.timeout(2 * S));
+    for (leaves, abandoned) in [(Peer::finish as fn(&Peer), 0), (Peer::reset, 1)] {
+        let peer = case.rig.connect(1);
+        case.rig.wait(MS);
+        peer.send(get("/silent/1").as_bytes());
+        case.rig.wait(20 * MS);
+        leaves(&peer);
+        case.rig.wait(20 * MS);
+        assert_eq!(case.rig.named("forwards_abandoned"), abandoned);
+        case.rig.wait(4 * S);
+        assert_eq!(case.hear(&peer).starts_with("HTTP/1.1 504 "), abandoned == 0);
+        peer.close();
+        case.rig.wait(20 * MS);
+        assert_eq!(case.rig.connections(), 0);
+    }
     case.close();
 }
 

@@ -19,6 +19,7 @@ fn answer(number: u8) -> &'static [u8] {
         2 => b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n",
         3 => b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n",
         4 => b"220 mail.example ESMTP\r\n",
+        5 => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
         // It never says more.
         _ => b"HTTP/1.1 200 OK\r\n",
     }
@@ -39,7 +40,7 @@ impl Play for Answering {
         if heard.ends_with(b"\r\n\r\n") {
             let place = peer.local();
             self.asked.push((place, String::from_utf8(std::mem::take(heard)).unwrap()));
-            let number = (1..=5).find(|number| upstream(*number) == place).unwrap();
+            let number = (1..=6).find(|number| upstream(*number) == place).unwrap();
             peer.send(answer(number));
         }
         if peer.status() != Status::Open {
@@ -55,15 +56,15 @@ impl Play for Answering {
 #[test]
 fn those_that_do_not_answer_well_in_time_are_down() {
     let world = World::new(1, Faults::none());
-    listen(&world, 5);
+    listen(&world, 6);
     let check = Check { within: S / 2, path: Some("/health".into()), ..Check::every(S) };
-    let mut rig = proxied(&world, &RigPlan::lanes(1), patient(), &list(5), Settings { check: Some(check), ..Settings::new() });
+    let mut rig = proxied(&world, &RigPlan::lanes(1), patient(), &list(6), Settings { check: Some(check), ..Settings::new() });
     let mut servers = Answering::default();
     rig.pass(8 * S, &mut servers);
-    assert_eq!((rig.named("upstreams_in_rotation"), rig.named("upstreams")), (2, 5));
+    assert_eq!((rig.named("upstreams_in_rotation"), rig.named("upstreams")), (2, 6));
     let asked = |number: u8| servers.asked.iter().filter(|(place, _)| *place == upstream(number)).count();
     // Those that hang keep nobody from being asked.
-    assert!((1..=5).all(|number| (5..=9).contains(&asked(number))), "{:?}", [1, 2, 3, 4, 5].map(asked));
+    assert!((1..=6).all(|number| (5..=9).contains(&asked(number))), "{:?}", [1, 2, 3, 4, 5, 6].map(asked));
     let expected = "GET /health HTTP/1.1\r\nHost: 198.51.100.1:80\r\nUser-Agent: corelane-check\r\nConnection: close\r\n\r\n";
     assert!(servers.asked.iter().any(|(_, said)| said == expected), "{:?}", servers.asked[0]);
     rig.drain(&mut servers);

@@ -4,7 +4,7 @@ use super::cast::{Cast, Manner, echoed, stream};
 use super::{behind, list, listen, named, proxied, upstream};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::Reason;
-use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, S, Status, Talker, World, for_seeds, patient};
+use corelane::testing::{Faults, MS, Nobody, Peer, Rig, RigPlan, S, Status, Talker, World, for_seeds, patient};
 use corelane_proxy::Proxy;
 use corelane_upstreams::{Check, Settings};
 use std::time::Duration;
@@ -201,6 +201,31 @@ fn a_client_that_leaves_before_names_are_resolved_keeps_no_place() {
         rig.close(&mut cast);
     }
     assert!(tried > 0, "a name was never resolved later than a client had come and gone");
+}
+
+#[test]
+fn no_more_clients_wait_for_names_than_may() {
+    let mut tried = 0;
+    for seed in 0..100 {
+        let world = World::new(seed, Faults::none());
+        listen(&world, 1);
+        let behind = behind("1.test:80", Settings::new());
+        let make = |lane| Proxy::new(&behind, lane).resolving(named).early_max(1);
+        let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), make);
+        let peers = [rig.connect(0), rig.connect(1)];
+        let is_resolved = |rig: &Rig| rig.named("upstreams_in_rotation") > 0;
+        for _ in 0..2_000 {
+            if is_resolved(&rig) || rig.named("clients_turned_away") > 0 {
+                break;
+            }
+            rig.pass(Duration::from_micros(1), &mut Nobody);
+        }
+        tried += usize::from(!is_resolved(&rig));
+        assert!(is_resolved(&rig) || rig.named("clients_turned_away") == 1, "one waits, and the other is turned away");
+        peers.iter().for_each(Peer::reset);
+        rig.close(&mut Nobody);
+    }
+    assert!(tried > 0, "a name was never resolved later than two clients had come");
 }
 
 #[test]

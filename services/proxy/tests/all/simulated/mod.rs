@@ -3,6 +3,7 @@
 mod bulk;
 mod cast;
 mod checks;
+mod datagrams;
 mod everyday;
 mod failures;
 mod shares;

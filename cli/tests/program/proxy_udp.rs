@@ -1,0 +1,186 @@
+//! The proxy of datagrams as a program: clients and upstreams are plain sockets.
+
+use crate::common::*;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
+
+on_each_driver!(
+    a_thousand_datagrams_of_fifty_clients_find_the_way_and_back,
+    upstreams_that_refuse_are_left_out,
+    what_is_owed_is_answered_in_a_drain,
+);
+
+/// Where nobody is bound: a port that is handed out to no test (tcpmux).
+const NOBODY: &str = "127.0.0.1:1";
+
+/// The most bytes of a datagram over IPv4.
+const BYTES_MAX: usize = 65_507;
+
+/// An upstream that sends each datagram back, each byte changed by its mark.
+struct Upstream {
+    at: SocketAddr,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Upstream {
+    fn start(mark: u8) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // It looks so often whether it is to end.
+        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let (at, ends) = (socket.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+        let over = ends.clone();
+        let thread = spawn(move || {
+            let mut memory = vec![0; BYTES_MAX];
+            while !over.load(Ordering::Relaxed) {
+                let Ok((bytes, from)) = socket.recv_from(&mut memory) else { continue };
+                memory[..bytes].iter_mut().for_each(|byte| *byte ^= mark);
+                socket.send_to(&memory[..bytes], from).unwrap();
+            }
+        });
+        Self { at, ends, thread: Some(thread) }
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        assert!(self.thread.take().unwrap().join().is_ok());
+    }
+}
+
+/// A client that hears from no other address than it asks.
+fn client(at: SocketAddr) -> UdpSocket {
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(at).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client
+}
+
+/// The mark of the upstream that has answered this client's question, which is as long as the answer.
+fn exchange(client: &UdpSocket, question: &[u8]) -> u8 {
+    client.send(question).unwrap();
+    answer(client, question)
+}
+
+fn answer(client: &UdpSocket, question: &[u8]) -> u8 {
+    let mut memory = vec![0; BYTES_MAX + 1];
+    let bytes = client.recv(&mut memory).expect("an answer comes");
+    let mark = memory[0] ^ question[0];
+    let expected: Vec<u8> = question.iter().map(|byte| byte ^ mark).collect();
+    assert!(memory[..bytes] == expected, "{bytes} bytes came for {}", question.len());
+    mark
+}
+
+/// `corelane proxy` of this server; what it says.
+fn proxy(server: &Server, arguments: &[&str]) -> String {
+    let pid = server.pid().to_string();
+    let mut command = Command::new(PROGRAM);
+    command.args(["proxy"]).args(arguments).args(["--pid", &pid]).env("CORELANE_RUN_DIR", server.run.path());
+    let said = output(&mut command);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    String::from_utf8(said.stdout).unwrap()
+}
+
+fn a_thousand_datagrams_of_fifty_clients_find_the_way_and_back(driver: Driver) {
+    let test = "proxy_udp::a_thousand_datagrams_of_fifty_clients_find_the_way_and_back";
+    let upstreams = [Upstream::start(1), Upstream::start(2)];
+    let place = format!("proxy=udp://0.0.0.0:0?to={},{}&session-idle=2s", upstreams[0].at, upstreams[1].at);
+    let Some(mut server) = driver.start(test, &["--lanes", "2", &place]) else { return };
+    let port = server.udp().port();
+    // They ask two addresses, and hear from the one that they have asked alone.
+    let clients: Vec<_> = (0..50).map(|number| client(SocketAddr::from(([127, 0, 0, 1 + number % 2], port)))).collect();
+    let mut marks: Vec<Option<u8>> = vec![None; clients.len()];
+    let mut keep = |number: usize, mark: u8| assert!(*marks[number].get_or_insert(mark) == mark, "a client keeps its upstream");
+    for round in 0..19 {
+        let question = |number: usize| pattern(1 + round * 70 + number, (round * 50 + number) as u64);
+        clients.iter().enumerate().for_each(|(number, client)| assert!(client.send(&question(number)).is_ok()));
+        clients.iter().enumerate().for_each(|(number, client)| keep(number, answer(client, &question(number))));
+    }
+    // The last fifty are of all sizes up to the largest, one at a time.
+    for (number, client) in clients.iter().enumerate() {
+        keep(number, exchange(client, &pattern(1 + (BYTES_MAX - 1) * number / (clients.len() - 1), number as u64)));
+    }
+    for mark in [1, 2] {
+        let has = marks.iter().filter(|known| **known == Some(mark)).count();
+        assert!((15..=35).contains(&has), "each has a part, and this one {has} of 50 clients");
+    }
+    for (counter, expected) in [("sessions", 50), ("sessions_begun", 50), ("to_upstreams", 1_000), ("to_clients", 1_000)] {
+        server.comes_to(counter, expected);
+    }
+    // One that is drained gets no new client; those that it has stay.
+    proxy(&server, &["drain", &upstreams[0].at.to_string()]);
+    assert_eq!((exchange(&clients[0], b"again"), exchange(&clients[1], b"again")), (marks[0].unwrap(), marks[1].unwrap()));
+    for _ in 0..6 {
+        assert_eq!(exchange(&client(SocketAddr::from(([127, 0, 0, 1], port))), b"new"), 2);
+    }
+    let rows: Vec<Value> = serde_json::from_str(&proxy(&server, &["show", "--json"])).unwrap();
+    let total = |field: &str| rows.iter().map(|row| row[field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((rows[0]["state"].as_str(), total("uses")), (Some("drained"), 56), "{rows:?}");
+    assert_eq!(total("bytes_to"), total("bytes_from"));
+    // All of them are idle then.
+    server.wait_for("sessions", |sessions| sessions == 0);
+    server.wait_for("datagram_sockets_open", |sockets| sockets == 2);
+    assert_eq!(server.count("sessions_idle"), 56);
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+}
+
+fn upstreams_that_refuse_are_left_out(driver: Driver) {
+    let test = "proxy_udp::upstreams_that_refuse_are_left_out";
+    let upstream = Upstream::start(1);
+    let place = format!("proxy=udp://127.0.0.1:0?to={NOBODY},{}&failures=2&ejection=300s", upstream.at);
+    let Some(server) = driver.start(test, &["--lanes", "1", &place]) else { return };
+    let at = server.udp();
+    let shown = || serde_json::from_str::<Vec<Value>>(&proxy(&server, &["show", "--json"])).unwrap();
+    // Two sessions meet the one where nobody is, and the network says so.
+    let clients: Vec<_> = (0..4).map(|_| client(at)).collect();
+    clients.iter().for_each(|client| assert!(client.send(b"first").is_ok()));
+    server.comes_to("sessions_failed", 2);
+    server.comes_to("sessions", 2);
+    assert_eq!((server.count("ejections"), server.count("upstreams_in_rotation")), (1, 1));
+    let rows = shown();
+    assert_eq!((rows[0]["state"].as_str(), rows[0]["failed_connect"].as_u64()), (Some("ejected"), Some(2)), "{rows:?}");
+    // Who asks again is answered by the other one.
+    let answered: Vec<_> = clients
+        .iter()
+        .filter(|client| {
+            client.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            client.recv(&mut [0; 16]).is_ok()
+        })
+        .map(|client| client.local_addr().unwrap())
+        .collect();
+    assert_eq!(answered.len(), 2);
+    for client in clients {
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        assert_eq!(exchange(&client, b"again"), 1);
+    }
+    assert_eq!(server.count("sessions"), 4);
+}
+
+fn what_is_owed_is_answered_in_a_drain(driver: Driver) {
+    let test = "proxy_udp::what_is_owed_is_answered_in_a_drain";
+    let upstream = UdpSocket::bind("127.0.0.1:0").unwrap();
+    upstream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let place = format!("proxy=udp://127.0.0.1:0?to={}", upstream.local_addr().unwrap());
+    let Some(mut server) = driver.start(test, &["--lanes", "1", &place]) else { return };
+    let client = client(server.udp());
+    client.send(b"late").unwrap();
+    let mut memory = [0; 16];
+    let (bytes, from) = upstream.recv_from(&mut memory).unwrap();
+    assert_eq!(&memory[..bytes], b"late");
+    // The answer and the signal are there together.
+    server.signal(Signal::SIGSTOP);
+    upstream.send_to(b"LATE", from).unwrap();
+    server.signal(Signal::SIGTERM);
+    server.signal(Signal::SIGCONT);
+    let bytes = client.recv(&mut memory).unwrap();
+    assert_eq!(&memory[..bytes], b"LATE");
+    assert!(server.ended().success());
+}

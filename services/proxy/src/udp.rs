@@ -1,0 +1,393 @@
+//! Datagrams: a session is a client's address and port, with an upstream and a socket of its own to that.
+//!
+//! ```text
+//! client --the socket of the service--> session (begins with an upstream) --its socket, connected--> upstream
+//!        <--from the address that it has asked--                         <--------------------------
+//! ```
+
+mod counters;
+mod sessions;
+
+pub use counters::UdpCounter;
+
+use crate::live::live;
+use corelane::admin::reports::Level;
+use corelane::service::{Arrival, Declaration, Fault, Outcome, OwnCounter, Reason, ServiceError, SocketId};
+use corelane::{Address, Cx, DatagramService, Datagrams, Replies, Silent};
+use corelane_upstreams::entry::Behind;
+use corelane_upstreams::{
+    Asked, Checks, Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_connect, found, tend,
+};
+use sessions::{Room, Session, Sessions, Towards};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+/// The tokens of its alarms: for names, for idle sessions, and for the end of what a drain waits for. Calls on helper threads have the first.
+const TENDING: u64 = 0;
+const IDLE: u64 = 1;
+const AWAITED: u64 = 2;
+
+/// How long a drain waits for answers that are owed. A protocol may have none, and nobody here knows.
+const AWAITED_FOR: Duration = Duration::from_secs(2);
+
+/// Of the sockets that the service may have, so many are no session's: those it is served at, and those that are being closed.
+const SPARE: u32 = 8;
+
+/// What a session may pass in a turn, as a part of what may wait at a socket: the answers of all sessions leave by one.
+const BURST: u32 = 8;
+
+/// Passes datagrams on, on one lane.
+#[derive(Debug)]
+pub struct UdpProxy {
+    upstreams: Upstreams,
+    key: fn(&Address) -> u64,
+    idle: Duration,
+    tending: Tending,
+    /// None: upstreams over UDP are not asked whether they are well.
+    checks: Checks,
+    sessions: Sessions,
+    /// Sessions whose upstream owes an answer.
+    awaited: u32,
+    is_alarmed: bool,
+    is_draining: bool,
+    has_waited: bool,
+}
+
+impl UdpProxy {
+    /// How long a session may be idle unless it is told otherwise.
+    pub const IDLE: Duration = Duration::from_secs(30);
+
+    /// To these upstreams, on this lane.
+    pub fn new(behind: &Behind, lane: usize) -> Self {
+        Self {
+            upstreams: Upstreams::new(&behind.targets, behind.settings.clone(), lane),
+            key: behind.key,
+            idle: Self::IDLE,
+            tending: Tending::new(TENDING, TENDING),
+            checks: Checks::default(),
+            sessions: Sessions::new(0, 0),
+            awaited: 0,
+            is_alarmed: false,
+            is_draining: false,
+            has_waited: false,
+        }
+    }
+
+    /// Ends a session for which nothing has come for so long.
+    pub fn idle(self, idle: Duration) -> Self {
+        Self { idle, ..self }
+    }
+
+    /// Has names resolved by something else than the system.
+    pub fn resolving(self, resolve: fn(&str, u16) -> Result<Vec<Address>, String>) -> Self {
+        Self { tending: Tending { resolve, ..self.tending }, ..self }
+    }
+
+    fn tend(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_draining {
+            tend(cx, &mut self.upstreams, &mut self.checks, self.tending, |_| ());
+        }
+        self.note_rotation(cx);
+    }
+
+    fn note_rotation(&self, cx: &mut Cx<'_>) {
+        let (in_rotation, all) = self.upstreams.in_rotation(cx.now());
+        cx.set_gauge(UdpCounter::UpstreamsInRotation, in_rotation as u64);
+        cx.set_gauge(UdpCounter::Upstreams, all as u64);
+    }
+
+    /// The session of an arrival's client, which begins if there is none. None where it cannot; that is counted.
+    fn session_of(&mut self, cx: &mut Cx<'_>, arrival: &Arrival) -> Option<u32> {
+        let key = (cx.socket(), arrival.peer.clone(), arrival.asked);
+        if let Some(known) = self.sessions.of_client(&key) {
+            return Some(known);
+        }
+        if self.is_draining {
+            cx.count(UdpCounter::SessionsRefused, arrival.datagrams());
+            return None;
+        }
+        let asker = client_key(&arrival.peer);
+        match self.sessions.room(asker, cx.now()) {
+            Room::There => {}
+            Room::Behind(oldest) => {
+                cx.count(UdpCounter::SessionsMadeRoom, 1);
+                self.end(cx, oldest);
+            }
+            Room::None => {
+                self.refuse(cx, arrival, "all of its places are taken: see datagram_sockets_max and connections_per_peer_max");
+                return None;
+            }
+        }
+        self.begin(cx, arrival, asker)
+    }
+
+    fn refuse(&self, cx: &mut Cx<'_>, arrival: &Arrival, why: &str) {
+        cx.count(UdpCounter::SessionsRefused, arrival.datagrams());
+        cx.report_kind("session refused", Level::Warn, format_args!("no session for a client of the proxy: {why}"));
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_>, arrival: &Arrival, asker: u64) -> Option<u32> {
+        let (now, served) = (cx.now(), cx.socket());
+        let Some(upstream) = self.upstreams.begin(now, (self.key)(&arrival.peer), &Tried::default()) else {
+            cx.count(UdpCounter::ClientsTurnedAway, arrival.datagrams());
+            let (in_rotation, all) = self.upstreams.in_rotation(now);
+            let words = format_args!(
+                "no upstream serves, so a client's datagrams were dropped; {in_rotation} of {all} upstreams are in rotation: see `corelane proxy show`"
+            );
+            cx.report_kind("turned away", Level::Warn, words);
+            return None;
+        };
+        self.upstreams.used_by(upstream, asker, now);
+        let to = self.address(upstream);
+        match cx.open_datagrams(any_for(&to), Some(to)) {
+            Ok(socket) => {
+                cx.count(UdpCounter::SessionsBegun, 1);
+                let session = Session::new((arrival.clone(), served, asker), (upstream, socket), now);
+                let index = self.sessions.add(session);
+                cx.set_gauge(UdpCounter::Sessions, self.sessions.count().into());
+                self.alarm_idle(cx);
+                Some(index)
+            }
+            Err(error) => {
+                self.upstreams.end(upstream);
+                match error {
+                    ServiceError::Draining => cx.count(UdpCounter::SessionsRefused, arrival.datagrams()),
+                    error => self.refuse(cx, arrival, &error.to_string()),
+                }
+                None
+            }
+        }
+    }
+
+    /// Where an upstream is, as its socket names it.
+    fn address(&self, upstream: Upstream) -> Address {
+        // reason: a session holds it.
+        let address = self.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
+        match address.inet() {
+            Some(inet) if inet.ip().to_canonical().is_unspecified() => {
+                let here: IpAddr = if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+                SocketAddr::new(here, inet.port()).into()
+            }
+            _ => address,
+        }
+    }
+
+    /// Datagrams of clients.
+    fn pass_to_upstreams(&mut self, cx: &mut Cx<'_>, batch: &Datagrams) {
+        let (now, most) = (cx.now(), cx.limits().datagrams_waiting_max / BURST);
+        for arrival in batch.arrivals() {
+            let datagrams = arrival.datagrams();
+            cx.count_requests(datagrams);
+            let Some(index) = self.session_of(cx, arrival) else { continue };
+            self.sessions.touch(index, now, Towards::Upstream);
+            let session = self.sessions.get(index);
+            let (socket, upstream) = (session.socket, session.upstream);
+            if !session.may_pass(now, Towards::Upstream, datagrams, most) {
+                cx.count(UdpCounter::BurstsCut, datagrams);
+                continue;
+            }
+            let to = self.address(upstream);
+            let Some(replies) = cx.datagrams(socket) else { continue };
+            // What its socket does not take is counted there.
+            if !replies.send_train(to, None, batch.share(arrival), arrival.datagram_bytes as usize) {
+                continue;
+            }
+            let session = self.sessions.get(index);
+            session.asked_at.get_or_insert(now);
+            self.awaited += u32::from(session.owed == 0);
+            session.owed = session.owed.saturating_add(datagrams as u32);
+            self.upstreams.note_bytes(upstream, arrival.bytes(), 0);
+            cx.count(UdpCounter::ToUpstreams, datagrams);
+        }
+    }
+
+    /// Datagrams of the upstream of a session.
+    fn pass_to_client(&mut self, cx: &mut Cx<'_>, index: u32, batch: &Datagrams) {
+        let (now, most) = (cx.now(), cx.limits().datagrams_waiting_max / BURST);
+        // All lanes may have agreed that nothing is left.
+        if self.is_draining && !self.owes() {
+            return;
+        }
+        self.sessions.touch(index, now, Towards::Client);
+        let session = self.sessions.get(index);
+        session.is_answered = true;
+        let (served, upstream, owed) = (session.served, session.upstream, session.owed);
+        session.owed = owed.saturating_sub(batch.arrivals().iter().map(Arrival::datagrams).sum::<usize>() as u32);
+        self.awaited -= u32::from(owed > 0 && session.owed == 0);
+        if let Some(asked_at) = session.asked_at.take() {
+            self.upstreams.answered(upstream, now, now - asked_at);
+        }
+        for arrival in batch.arrivals() {
+            let datagrams = arrival.datagrams();
+            let session = self.sessions.get(index);
+            if !session.may_pass(now, Towards::Client, datagrams, most) {
+                cx.count(UdpCounter::BurstsCut, datagrams);
+                continue;
+            }
+            // The lane may be served there no more.
+            let Some(replies) = cx.datagrams(served) else { return };
+            replies.reply(&session.client, batch.share(arrival), arrival.datagram_bytes as usize);
+            self.upstreams.note_bytes(upstream, 0, arrival.bytes());
+            cx.count(UdpCounter::ToClients, datagrams);
+        }
+    }
+
+    /// Ends a session; its socket closes when all has left.
+    fn end(&mut self, cx: &mut Cx<'_>, index: u32) {
+        let session = self.sessions.remove(index);
+        cx.close_datagrams(session.socket);
+        self.awaited -= u32::from(session.owed > 0);
+        if session.is_open {
+            self.upstreams.disconnected(session.upstream);
+        }
+        self.upstreams.end(session.upstream);
+        cx.set_gauge(UdpCounter::Sessions, self.sessions.count().into());
+    }
+
+    /// The upstream of a session cannot be reached. The session ends, so its client's next datagram is for another one, if there is one in rotation.
+    fn failed(&mut self, cx: &mut Cx<'_>, index: u32, failure: Option<Failure>) {
+        cx.count(UdpCounter::SessionsFailed, 1);
+        let upstream = self.sessions.get(index).upstream;
+        let ejected = failure.and_then(|failure| self.upstreams.failed(upstream, cx.now(), failure, None));
+        if let Some(ejected) = ejected {
+            cx.count(UdpCounter::Ejections, 1);
+            let name = self.upstreams.name(upstream).unwrap_or_default();
+            let words = format_args!(
+                "upstream {name} is left out for {:?}: {} failures in a row, the last one a datagram that nobody took",
+                ejected.lasts, ejected.failures
+            );
+            cx.report_kind("ejected", Level::Warn, words);
+        }
+        self.end(cx, index);
+        self.note_rotation(cx);
+    }
+
+    /// Ends those that are idle for too long.
+    fn end_idle(&mut self, cx: &mut Cx<'_>) {
+        self.is_alarmed = false;
+        while let Some((_, index)) = self.sessions.oldest().filter(|(since, _)| *since + self.idle <= cx.now()) {
+            cx.count(UdpCounter::SessionsIdle, 1);
+            self.end(cx, index);
+        }
+        self.alarm_idle(cx);
+    }
+
+    /// Has itself called when the next one may be idle for too long: at most eight times in that time.
+    fn alarm_idle(&mut self, cx: &mut Cx<'_>) {
+        if self.is_alarmed {
+            return;
+        }
+        let Some((since, _)) = self.sessions.oldest() else { return };
+        let due = (since + self.idle).max(cx.now() + self.idle / 8);
+        self.is_alarmed = cx.start_alarm(due, IDLE).is_ok();
+    }
+
+    /// Follows a change of the upstreams; whether there are some to follow.
+    fn change(&mut self, cx: &mut Cx<'_>, options: &str) -> bool {
+        let Some(targets) = live(options).filter(|targets| unfit(targets).is_none()) else { return false };
+        let follows = self.upstreams.retarget(&targets, cx.now());
+        self.tend(cx);
+        follows
+    }
+}
+
+/// What cannot be spoken to by datagrams here, and why.
+pub(crate) fn unfit(targets: &corelane_upstreams::Targets) -> Option<String> {
+    let names = targets.all().iter().map(|target| target.name());
+    let mut unfit = names.filter_map(|name| match name {
+        name if name.starts_with("tls://") => Some(format!("{name}: datagrams are not passed on by TLS: write HOST:PORT")),
+        name if name.starts_with("unix:") => Some(format!("{name}: datagrams are passed on by UDP alone: write HOST:PORT")),
+        _ => None,
+    });
+    unfit.next()
+}
+
+/// Any address of the same family, at a port that the system chooses.
+fn any_for(peer: &Address) -> SocketAddr {
+    let any: IpAddr = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    SocketAddr::new(any, 0)
+}
+
+impl DatagramService for UdpProxy {
+    type Talk = Silent;
+
+    const COUNTERS: &'static [Declaration] = UdpCounter::DECLARED;
+
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        let sockets = cx.limits().datagram_sockets_max;
+        let most = sockets - sockets.div_ceil(SPARE).min(sockets);
+        self.sessions = Sessions::new(most, cx.limits().connections_per_peer_max);
+        self.upstreams.start(cx.now());
+        self.tend(cx);
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>, token: u64) {
+        match token {
+            IDLE => self.end_idle(cx),
+            AWAITED => self.has_waited = true,
+            _ => self.tend(cx),
+        }
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
+        let found = found(outcome);
+        if let Some(why) = self.upstreams.resolved(cx.now(), found) {
+            cx.report_kind("resolve", Level::Warn, format_args!("upstreams are not known anew: {why}"));
+        }
+        self.tend(cx);
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, _replies: &mut Replies) {
+        match self.sessions.of_socket(cx.socket()) {
+            Some(index) => self.pass_to_client(cx, index, batch),
+            None => self.pass_to_upstreams(cx, batch),
+        }
+    }
+
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
+        let Some(index) = self.sessions.of_socket(socket) else { return };
+        match outcome {
+            Ok(_) => {
+                let session = self.sessions.get(index);
+                session.is_open = true;
+                self.upstreams.connected(session.upstream);
+            }
+            Err(fault) => {
+                let words = format_args!("no socket for a session of the proxy: {fault}");
+                cx.report_kind("session socket", Level::Warn, words);
+                self.failed(cx, index, failure_to_connect(Some(fault)));
+            }
+        }
+    }
+
+    fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
+        // What a client's machine says comes at the service's own socket: it is no upstream's fault.
+        let Some(index) = self.sessions.of_socket(socket) else { return };
+        if matches!(fault.reason, Reason::Refused | Reason::Unreachable) {
+            self.failed(cx, index, Some(Failure::Connect));
+        }
+    }
+
+    /// Answers that are owed leave before the sockets close.
+    fn owes(&self) -> bool {
+        self.is_draining && !self.has_waited && self.awaited > 0
+    }
+
+    fn operate(&mut self, cx: &mut Cx<'_>, words: &str) -> Option<String> {
+        if let Some(options) = words.strip_prefix("options ") {
+            return Some(self.change(cx, options).to_string());
+        }
+        let mut asked = Asked::read(words, cx.now())?;
+        asked.of(&mut self.upstreams);
+        self.note_rotation(cx);
+        Some(asked.answer())
+    }
+
+    fn drain_began(&mut self, cx: &mut Cx<'_>) {
+        self.is_draining = true;
+        cx.stop_alarm(TENDING);
+        cx.stop_alarm(IDLE);
+        // Where there is no place for an alarm, nothing is waited for.
+        self.has_waited = cx.start_alarm(cx.now() + AWAITED_FOR, AWAITED).is_err();
+    }
+}
