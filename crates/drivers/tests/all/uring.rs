@@ -3,6 +3,7 @@
 
 use crate::common::is_child;
 use corelane_drivers::{EpollDriver, Error, Probes, UringDriver, probe_uring};
+use corelane_os::testing::network;
 use corelane_seam::{Arena, Completion, Driver, Handle, Listen, Op, StreamOp, StreamOptions, Tuning, Wait};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -128,6 +129,7 @@ fn handle(number: u32) -> Handle {
 fn the_end_of_a_driver_closes_its_sockets() {
     // An address of its own: another test's connection could take the port that is free for a moment.
     let any: SocketAddr = "127.0.77.1:0".parse().unwrap();
+    let _alone = network::alone();
     for _ in 0..20 {
         let mut driver = uring().unwrap();
         let stream = StreamOptions::default();

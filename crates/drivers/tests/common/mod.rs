@@ -1,6 +1,7 @@
 //! Tests that need a process of their own.
 
-use std::process::Command;
+use corelane_os::testing::network;
+use std::process::{Command, Stdio};
 
 /// Names the test that a process started by a test itself is to run.
 const CHILD: &str = "CORELANE_DRIVERS_CHILD";
@@ -11,7 +12,11 @@ pub fn is_child(test: &str) -> bool {
         return true;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let output = command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(CHILD, test).output().unwrap();
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(CHILD, test);
+    let starts = network::alone();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(starts);
+    let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("1 passed"), "{text}");

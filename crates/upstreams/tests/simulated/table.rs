@@ -445,7 +445,7 @@ fn a_source_names_upstreams_and_a_broken_one_leaves_those_that_are_known() {
     assert_eq!(names(&table).len(), 3);
     // The settings name another source: those of this one go with it.
     assert!(table.retarget(&"10.0.0.9:1,srv:_a._tcp.b".parse().unwrap(), at(4_000)));
-    assert_eq!(names(&table), [up("10.0.0.9:1"), ("srv:_a._tcp.b".to_owned(), State::Unresolved)]);
+    assert_eq!(names(&table), [("srv:_a._tcp.b".to_owned(), State::Unresolved), up("10.0.0.9:1")]);
 }
 
 #[test]
