@@ -50,11 +50,12 @@ impl Listing {
 fn read_file(path: &Path, known: Option<u64>, is_tls: bool) -> Listing {
     let read = || -> Result<(String, u64), String> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        let file = File::open(path).map_err(failed)?;
-        let facts = file.metadata().map_err(failed)?;
-        if !facts.is_file() {
+        // Opening a pipe would wait for whoever writes to it.
+        if !path.metadata().map_err(failed)?.is_file() {
             return Err(format!("{} is no file", path.display()));
         }
+        let file = File::open(path).map_err(failed)?;
+        let facts = file.metadata().map_err(failed)?;
         let mut hasher = DefaultHasher::new();
         (facts.ino(), facts.dev(), facts.len(), facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec())
             .hash(&mut hasher);

@@ -289,11 +289,9 @@ impl Upstreams {
 
     /// There is one target more, in the place of one that has gone if there is one.
     fn list(&mut self, target: &Target, of: Option<u16>, now: Instant) {
-        let is_free = |number: usize, listed: &Listed| {
-            let is_used = self.all().any(|one| usize::from(one.target) == number) || self.resolving == Some(number as u16);
-            listed.is_gone && !is_used
-        };
-        let free = self.listed.iter().enumerate().position(|(number, listed)| is_free(number, listed));
+        let is_used =
+            |number: usize| self.all().any(|one| usize::from(one.target) == number) || self.resolving == Some(number as u16);
+        let free = self.listed.iter().enumerate().position(|(number, listed)| listed.is_gone && !is_used(number));
         let number = free.unwrap_or(self.listed.len());
         match free {
             Some(free) => self.listed[free] = Listed::new(target, of),
@@ -713,9 +711,10 @@ impl Upstreams {
         self.listed.iter().any(|listed| !listed.is_known && listed.fault.is_none())
     }
 
-    /// The first of such names, as the operator wrote it.
+    /// The first of such names, as the operator wrote it; none while a source is awaited, which has no name of its own.
     pub fn awaited_name(&self) -> Option<&str> {
-        self.listed.iter().find(|listed| !listed.is_known && listed.fault.is_none()).map(|listed| listed.target.name())
+        let mut awaited = self.listed.iter().filter(|listed| !listed.is_known && listed.fault.is_none());
+        awaited.next().filter(|listed| !matches!(listed.target.place(), Place::Source(_))).map(|listed| listed.target.name())
     }
 
     /// How many upstreams are in rotation, and how many there are: a name without an address is one.

@@ -147,8 +147,10 @@ impl<A: Application> Http<A> {
             }
             After::Left => {
                 call.cx.count(HttpCounter::ForwardsAbandoned, 1);
+                // Answers to requests before it may still be on their way.
+                let next = if running.has_not_answered() { Next::Close } else { Next::Abort };
                 self.tell_gone(call.cx, &mut running);
-                return Look::Over(Next::Abort);
+                return Look::Over(next);
             }
             After::Again | After::Wait(_) => unreachable!("an exchange that goes on has not ended"),
         };

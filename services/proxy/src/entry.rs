@@ -123,7 +123,7 @@ fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
         return Err(asked.refuse(option, format!("it means nothing with udp://: {why}")));
     }
     let behind = upstreams::behind(asked)?.ok_or_else(|| asked.refuse(upstreams::TO_NAME, MISSING))?;
-    if let Some(why) = unfit(&behind.targets) {
+    if let Some(why) = unfit(behind.targets.all()) {
         return Err(asked.refuse(upstreams::TO_NAME, why));
     }
     let idle = chosen.time(&SESSION_IDLE);

@@ -275,7 +275,8 @@ impl Proxy {
         let upstream = probe.upstream();
         *session = End::Checked;
         self.checked(cx, upstream, is_well);
-        Next::Abort
+        // One that is well is left in order.
+        if is_well == Some(true) { Next::Close } else { Next::Abort }
     }
 
     /// The connection to an upstream was not opened: another one is tried.

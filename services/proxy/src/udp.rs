@@ -12,11 +12,12 @@ pub use counters::UdpCounter;
 
 use crate::live::live;
 use corelane::admin::reports::Level;
-use corelane::service::{Arrival, Declaration, Fault, Outcome, OwnCounter, Reason, ServiceError, SocketId};
+use corelane::service::{Arrival, Declaration, Fault, Outcome, OwnCounter, Reason, ServiceError, SocketId, TRAIN_DATAGRAMS_MAX};
 use corelane::{Address, Cx, DatagramService, Datagrams, Replies, Silent};
 use corelane_upstreams::entry::Behind;
 use corelane_upstreams::{
-    Asked, Checks, Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_connect, found, tend,
+    Asked, Checks, Failure, Listing, Source, Target, Tending, Tried, Upstream, Upstreams, client_key, failure_to_connect, found,
+    tend,
 };
 use sessions::{Room, Session, Sessions, Towards};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -63,7 +64,7 @@ impl UdpProxy {
             upstreams: Upstreams::new(&behind.targets, behind.settings.clone(), lane),
             key: behind.key,
             idle: Self::IDLE,
-            tending: Tending::new(TENDING, TENDING),
+            tending: Tending { list, ..Tending::new(TENDING, TENDING) },
             checks: Checks::default(),
             sessions: Sessions::new(0, 0),
             awaited: 0,
@@ -107,18 +108,21 @@ impl UdpProxy {
             return None;
         }
         let asker = client_key(&arrival.peer);
-        match self.sessions.room(asker, cx.now()) {
-            Room::There => {}
-            Room::Behind(oldest) => {
-                cx.count(UdpCounter::SessionsMadeRoom, 1);
-                self.end(cx, oldest);
-            }
+        let oldest = match self.sessions.room(asker, cx.now()) {
+            Room::There => None,
+            Room::Behind(oldest) => Some(oldest),
             Room::None => {
                 self.refuse(cx, arrival, "all of its places are taken: see datagram_sockets_max and connections_per_peer_max");
                 return None;
             }
+        };
+        let upstream = self.choose(cx, arrival)?;
+        // Nobody makes room for one that no upstream serves.
+        if let Some(oldest) = oldest {
+            cx.count(UdpCounter::SessionsMadeRoom, 1);
+            self.end(cx, oldest);
         }
-        self.begin(cx, arrival, asker)
+        self.begin(cx, arrival, asker, upstream)
     }
 
     fn refuse(&self, cx: &mut Cx<'_>, arrival: &Arrival, why: &str) {
@@ -126,17 +130,22 @@ impl UdpProxy {
         cx.report_kind("session refused", Level::Warn, format_args!("no session for a client of the proxy: {why}"));
     }
 
-    fn begin(&mut self, cx: &mut Cx<'_>, arrival: &Arrival, asker: u64) -> Option<u32> {
-        let (now, served) = (cx.now(), cx.socket());
-        let Some(upstream) = self.upstreams.begin(now, (self.key)(&arrival.peer), &Tried::default()) else {
+    /// The upstream of a new session. None where none serves; that is counted.
+    fn choose(&mut self, cx: &mut Cx<'_>, arrival: &Arrival) -> Option<Upstream> {
+        let upstream = self.upstreams.begin(cx.now(), (self.key)(&arrival.peer), &Tried::default());
+        if upstream.is_none() {
             cx.count(UdpCounter::ClientsTurnedAway, arrival.datagrams());
-            let (in_rotation, all) = self.upstreams.in_rotation(now);
+            let (in_rotation, all) = self.upstreams.in_rotation(cx.now());
             let words = format_args!(
                 "no upstream serves, so a client's datagrams were dropped; {in_rotation} of {all} upstreams are in rotation: see `corelane proxy show`"
             );
             cx.report_kind("turned away", Level::Warn, words);
-            return None;
-        };
+        }
+        upstream
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_>, arrival: &Arrival, asker: u64, upstream: Upstream) -> Option<u32> {
+        let (now, served) = (cx.now(), cx.socket());
         self.upstreams.used_by(upstream, asker, now);
         let to = self.address(upstream);
         match cx.open_datagrams(any_for(&to), Some(to)) {
@@ -174,7 +183,7 @@ impl UdpProxy {
 
     /// Datagrams of clients.
     fn pass_to_upstreams(&mut self, cx: &mut Cx<'_>, batch: &Datagrams) {
-        let (now, most) = (cx.now(), cx.limits().datagrams_waiting_max / BURST);
+        let (now, most) = (cx.now(), burst_max(cx));
         for arrival in batch.arrivals() {
             let datagrams = arrival.datagrams();
             cx.count_requests(datagrams);
@@ -203,21 +212,29 @@ impl UdpProxy {
 
     /// Datagrams of the upstream of a session.
     fn pass_to_client(&mut self, cx: &mut Cx<'_>, index: u32, batch: &Datagrams) {
-        let (now, most) = (cx.now(), cx.limits().datagrams_waiting_max / BURST);
+        let (now, most) = (cx.now(), burst_max(cx));
         // All lanes may have agreed that nothing is left.
         if self.is_draining && !self.owes() {
+            return;
+        }
+        let session = self.sessions.get(index);
+        let (served, upstream, owed) = (session.served, session.upstream, session.owed);
+        let from = self.address(upstream);
+        // The socket is bound before it is connected, and keeps what has come to its port in between.
+        let answers = || batch.arrivals().iter().filter(|arrival| is_same(&arrival.peer, &from));
+        let count = answers().map(Arrival::datagrams).sum::<usize>();
+        if count == 0 {
             return;
         }
         self.sessions.touch(index, now, Towards::Client);
         let session = self.sessions.get(index);
         session.is_answered = true;
-        let (served, upstream, owed) = (session.served, session.upstream, session.owed);
-        session.owed = owed.saturating_sub(batch.arrivals().iter().map(Arrival::datagrams).sum::<usize>() as u32);
+        session.owed = owed.saturating_sub(count as u32);
         self.awaited -= u32::from(owed > 0 && session.owed == 0);
         if let Some(asked_at) = session.asked_at.take() {
             self.upstreams.answered(upstream, now, now - asked_at);
         }
-        for arrival in batch.arrivals() {
+        for arrival in answers() {
             let datagrams = arrival.datagrams();
             let session = self.sessions.get(index);
             if !session.may_pass(now, Towards::Client, datagrams, most) {
@@ -244,11 +261,11 @@ impl UdpProxy {
         cx.set_gauge(UdpCounter::Sessions, self.sessions.count().into());
     }
 
-    /// The upstream of a session cannot be reached. The session ends, so its client's next datagram is for another one, if there is one in rotation.
-    fn failed(&mut self, cx: &mut Cx<'_>, index: u32, failure: Option<Failure>) {
+    /// The upstream of a session cannot be reached; `client` is whose bytes may have caused that. The session ends, so its client's next datagram is for another one, if there is one in rotation.
+    fn failed(&mut self, cx: &mut Cx<'_>, index: u32, failure: Option<Failure>, client: Option<u64>) {
         cx.count(UdpCounter::SessionsFailed, 1);
         let upstream = self.sessions.get(index).upstream;
-        let ejected = failure.and_then(|failure| self.upstreams.failed(upstream, cx.now(), failure, None));
+        let ejected = failure.and_then(|failure| self.upstreams.failed(upstream, cx.now(), failure, client));
         if let Some(ejected) = ejected {
             cx.count(UdpCounter::Ejections, 1);
             let name = self.upstreams.name(upstream).unwrap_or_default();
@@ -284,7 +301,7 @@ impl UdpProxy {
 
     /// Follows a change of the upstreams; whether there are some to follow.
     fn change(&mut self, cx: &mut Cx<'_>, options: &str) -> bool {
-        let Some(targets) = live(options).filter(|targets| unfit(targets).is_none()) else { return false };
+        let Some(targets) = live(options).filter(|targets| unfit(targets.all()).is_none()) else { return false };
         let follows = self.upstreams.retarget(&targets, cx.now());
         self.tend(cx);
         follows
@@ -292,14 +309,35 @@ impl UdpProxy {
 }
 
 /// What cannot be spoken to by datagrams here, and why.
-pub(crate) fn unfit(targets: &corelane_upstreams::Targets) -> Option<String> {
-    let names = targets.all().iter().map(|target| target.name());
+pub(crate) fn unfit(targets: &[Target]) -> Option<String> {
+    let names = targets.iter().map(Target::name);
     let mut unfit = names.filter_map(|name| match name {
         name if name.starts_with("tls://") => Some(format!("{name}: datagrams are not passed on by TLS: write HOST:PORT")),
         name if name.starts_with("unix:") => Some(format!("{name}: datagrams are passed on by UDP alone: write HOST:PORT")),
         _ => None,
     });
     unfit.next()
+}
+
+/// Asks a source, which may name no other upstreams either.
+fn list(source: &Source, known: Option<u64>, is_tls: bool) -> Listing {
+    let listing = Listing::of(source, known, is_tls);
+    match listing.targets.as_ref().ok().and_then(|targets| unfit(targets.as_deref()?)) {
+        Some(why) => Listing { targets: Err(format!("{source}: {why}")), ..listing },
+        None => listing,
+    }
+}
+
+/// How many datagrams a session may pass in a turn: those of a train at the least, for it is passed on whole.
+fn burst_max(cx: &Cx<'_>) -> u32 {
+    let waiting = cx.limits().datagrams_waiting_max;
+    (waiting / BURST).max(TRAIN_DATAGRAMS_MAX as u32)
+}
+
+/// Whether both are one address: it may be spelled in two ways.
+fn is_same(one: &Address, other: &Address) -> bool {
+    let bare = |address: &Address| address.inet().map(|inet| (inet.ip().to_canonical(), inet.port()));
+    bare(one) == bare(other)
 }
 
 /// Any address of the same family, at a port that the system chooses.
@@ -355,7 +393,13 @@ impl DatagramService for UdpProxy {
             Err(fault) => {
                 let words = format_args!("no socket for a session of the proxy: {fault}");
                 cx.report_kind("session socket", Level::Warn, words);
-                self.failed(cx, index, failure_to_connect(Some(fault)));
+                let failure = failure_to_connect(Some(fault));
+                self.failed(cx, index, failure, None);
+                // This side lacks ports or descriptors, though there are places: one that nobody has shown to be wanted gives back its own.
+                if let Some(oldest) = self.sessions.oldest_unproved().filter(|_| failure.is_none()) {
+                    cx.count(UdpCounter::SessionsMadeRoom, 1);
+                    self.end(cx, oldest);
+                }
             }
         }
     }
@@ -363,9 +407,13 @@ impl DatagramService for UdpProxy {
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
         // What a client's machine says comes at the service's own socket: it is no upstream's fault.
         let Some(index) = self.sessions.of_socket(socket) else { return };
-        if matches!(fault.reason, Reason::Refused | Reason::Unreachable) {
-            self.failed(cx, index, Some(Failure::Connect));
-        }
+        let client = match fault.reason {
+            Reason::Refused => None,
+            // Something on the way may refuse what this client says.
+            Reason::Unreachable => Some(self.sessions.get(index).asker),
+            _ => return,
+        };
+        self.failed(cx, index, Some(Failure::Connect), client);
     }
 
     /// Answers that are owed leave before the sockets close.

@@ -124,8 +124,8 @@ impl Found<'_> {
         let (says_all, (pair, other)) = (self.says_all(), self.other(others));
         let other_says_all = other.holdings(self.limits()).says_all();
         let settled = self.connection.machine.settle_pair(says_all, (&mut other.machine, other_says_all));
-        // Where both end, the close that comes at once tells the other peer.
-        if settled.finishes_other && !settled.ends {
+        // Where both end, the close tells the other peer, unless it waits for what a transform has still to say.
+        if settled.finishes_other && (!settled.ends || other.machine.is_gentle(Ending::EndOfStream)) {
             // reason: our side finishes towards a peer only while it is open.
             kit.finish(other.socket.expect("what is open has a socket"));
         }

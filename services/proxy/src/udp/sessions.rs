@@ -1,7 +1,8 @@
 //! The sessions of one lane: who has one, and whose goes when there is no place.
 //!
-//! Two lists by age say who has been idle for longest. In the first are sessions whose client has not spoken again behind an answer: a sender that is forged never does. They make
-//! room before all others, so forged senders push out each other. Each peer has a third list, of its own.
+//! Two lists by age say who has been idle for longest. In the first are sessions whose client has not spoken again behind an answer. They make room before all others, so senders that
+//! are forged once push out each other. One who forges the same sender twice comes into the second list. That has three quarters of the places for itself, and then its own oldest
+//! makes room, so newcomers always find some. Each peer has a third list, of its own.
 
 use corelane::service::parts::Share;
 use corelane::service::{Arrival, SocketId};
@@ -221,6 +222,7 @@ impl Sessions {
         }
         match (is_full, self.ages[0].oldest) {
             (false, _) => Room::There,
+            (true, _) if self.ages[1].count > self.most - self.most / 4 => self.behind(self.ages[1].oldest, now, Duration::ZERO),
             (true, Some(oldest)) => Room::Behind(oldest),
             (true, None) => self.behind(self.ages[1].oldest, now, STILL),
         }
@@ -279,6 +281,11 @@ impl Sessions {
         let of_its = self.peers.get_mut(&asker).expect("the peer of a session has a list");
         self.places.take_out(of_its, of_peer, index);
         self.places.append(of_its, of_peer, index);
+    }
+
+    /// Of those that are not proved, the one that has been idle for longest.
+    pub fn oldest_unproved(&self) -> Option<u32> {
+        self.ages[0].oldest
     }
 
     /// The one that has been idle for longest, and since when.
