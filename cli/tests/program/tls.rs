@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-on_each_driver!(a_foreign_client_gets_its_bytes_back);
+on_each_driver!(a_foreign_client_gets_its_bytes_back, a_client_of_a_pair_that_has_taken_leave_hears_its_end);
 
 /// Says a line behind TLS, wants it back, and takes leave.
 const PYTHON: &str = r#"
@@ -48,6 +48,26 @@ fn a_foreign_client_gets_its_bytes_back(driver: Driver) {
     assert_eq!((server.count("handshakes"), server.count("transform_refusals")), (4, 0));
     server.signal(Signal::SIGTERM);
     assert!(server.ended().success());
+}
+
+/// The client has said all in TLS, and its connection is open: it hears the end of that when the server behind has ended, without any wait.
+fn a_client_of_a_pair_that_has_taken_leave_hears_its_end(driver: Driver) {
+    let test = "tls::a_client_of_a_pair_that_has_taken_leave_hears_its_end";
+    if !have(&driver.case(test), &["openssl", "python3"]) {
+        return;
+    }
+    let folder = Scratch::new();
+    let (certificate, key) = certified(&folder);
+    let mut behind = Server::start(&["--lanes", "1", TCP]);
+    let place = format!("proxy=tls://127.0.0.1:0?certificate={certificate}&key={key}&to={}", behind.tcp());
+    let Some(mut server) = driver.start(test, &["--lanes", "1", "--limit", "linger_limit=10m", &place]) else { return };
+    let port = server.address("tls").port().to_string();
+    let done = output(Command::new("python3").args(["-c", PYTHON, &port, &certificate]));
+    assert!(done.status.success(), "{done:?}");
+    for server in [&mut server, &mut behind] {
+        server.signal(Signal::SIGTERM);
+        assert!(server.ended().success());
+    }
 }
 
 /// Calls procedure 0 of NFS version 3 behind TLS, and wants the answer that all is well (RFC 5531, section 9).
