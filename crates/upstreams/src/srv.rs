@@ -4,6 +4,7 @@
 
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::fs::File;
 use std::hash::BuildHasher;
@@ -222,12 +223,18 @@ fn records(name: &str, packet: &Packet<'_>) -> Result<Said, Faulty> {
     Err(Faulty::Refused(format!("more than {ALIASES_MAX} names stand for one another")))
 }
 
+/// Whether it may name a host: a label has any bytes, and others would mean something else to those who read upstreams.
+fn is_host(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
 /// As many as there may be, the best first.
 fn chosen(mut found: Vec<Record>, ttl: u32) -> Said {
     // A single record with the root for its host says that the service is decidedly not there (RFC 2782).
-    found.retain(|record| !record.host.is_empty() && record.port != 0);
+    found.retain(|record| is_host(&record.host) && record.port != 0);
     found.sort();
-    found.dedup_by(|one, other| (&one.host, one.port) == (&other.host, other.port));
+    let mut known = BTreeSet::new();
+    found.retain(|record| known.insert((record.host.clone(), record.port)));
     found.truncate(crate::source::LISTED_MAX);
     if found.is_empty() {
         return Said::Nothing("its records say that the service is not there".to_owned());

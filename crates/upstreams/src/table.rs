@@ -594,7 +594,9 @@ impl Upstreams {
         if self.resolving.is_some() {
             return None;
         }
-        let (number, listed) = (0..).zip(&mut self.listed).find(|(_, listed)| listed.resolve_at <= now)?;
+        // The one that has been due for longest, so that none waits behind others for ever.
+        let due = (0..).zip(&mut self.listed).filter(|(_, listed)| listed.resolve_at <= now);
+        let (number, listed) = due.min_by_key(|(_, listed)| listed.resolve_at)?;
         let due = match listed.target.place().clone() {
             Place::Named { host, port } => Due::Resolve { host, port },
             Place::Source(source) => Due::List { source, stamp: listed.stamp, is_tls: listed.target.tls().is_some() },
@@ -682,6 +684,8 @@ impl Upstreams {
         let mut found = match found {
             Ok(found) => found,
             Err(why) => {
+                // A source says all anew, though it may not have changed.
+                listed.stamp = None;
                 listed.resolve_at = now + RESOLVE_AGAIN.min(self.settings.resolve_every);
                 return listed.failed(&why);
             }
