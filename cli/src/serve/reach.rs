@@ -75,7 +75,7 @@ fn try_all(names: &Mutex<Vec<Named>>, tell: &Sender<(Named, Vec<String>)>) {
     }
 }
 
-/// What is in the way of connections to an upstream of this name, or to those that a source of it names.
+/// Obstacles to connections to an upstream of this name, or to those that a source of it names.
 fn faults(name: &str, takes_connections: bool) -> Vec<String> {
     match name.parse::<Targets>().ok().and_then(|targets| targets.all().first().cloned()) {
         Some(target) => match target.place() {
@@ -86,7 +86,7 @@ fn faults(name: &str, takes_connections: bool) -> Vec<String> {
     }
 }
 
-/// What is in the way of a source, and of those that it names.
+/// Obstacles to a source, and to those that it names.
 fn faults_of(source: &Source, is_tls: bool, takes_connections: bool) -> Vec<String> {
     match Listing::of(source, None, is_tls).targets {
         Err(why) => vec![why],

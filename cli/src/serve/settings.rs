@@ -92,7 +92,7 @@ impl Setting {
         self.tables.as_ref().and_then(|tables| tables.place_of(text)).unwrap_or(&self.at)
     }
 
-    /// What is said of it, in words that name it.
+    /// Words for it, which name it.
     pub fn called(&self) -> String {
         match &self.tables {
             Some(tables) => format!("the sites at {:?}", tables.listen),
@@ -120,7 +120,7 @@ impl Setting {
         Self { key: "services".to_owned(), value: value.to_owned(), at: String::new(), tables: None }
     }
 
-    /// What is wrong with it, if it is where it stands alone.
+    /// Its mistake, if it has one by itself.
     fn fault<T>(&self, right: impl Fn(Arguments) -> Result<T>) -> Option<anyhow::Error> {
         let wrong = |value: &str| {
             let alone = Self { value: value.to_owned(), ..self.clone() };

@@ -58,7 +58,7 @@ pub struct Joined {
 /// Reads what stands under a name of tables: where the first of each place begins, and what is served there. None for another name.
 ///
 /// # Errors
-/// What is wrong, and where.
+/// A mistake, and its place.
 pub fn read(name: &str, value: &Spanned<DeValue<'_>>, place: &impl Fn(usize) -> String) -> Result<Option<Vec<(usize, Joined)>>> {
     let Some((entry, part)) =
         services::ALL.iter().filter(|entry| entry.table() == Some(name)).find_map(|entry| Some((*entry, entry.part()?)))
@@ -202,7 +202,7 @@ impl Table {
 }
 
 impl Joined {
-    /// What is said of the place is said once, or the same each time, and all other hosts have one table.
+    /// Keys of the place stand once, or are the same each time, and all other hosts have one table.
     fn check(&self) -> Result<()> {
         let mut of_place: Vec<&Key> = Vec::new();
         for (table, key) in self.tables.iter().flat_map(|table| table.keys.iter().map(move |key| (table, key))) {

@@ -42,6 +42,14 @@ fn has(head: &str, line: &str) -> bool {
     head.lines().any(|found| found == line)
 }
 
+/// Ends all of them, the first one first.
+fn end_all(servers: impl IntoIterator<Item = Server>) {
+    for mut server in servers {
+        server.signal(Signal::SIGTERM);
+        assert!(server.ended().success());
+    }
+}
+
 #[test]
 fn the_file_of_the_page_serves_two_sites() {
     let test = "sites::the_file_of_the_page_serves_two_sites";
@@ -52,7 +60,7 @@ fn the_file_of_the_page_serves_two_sites() {
     assert!(text.lines().count() <= 20, "{text}");
     let folder = Scratch::new();
     ["shop", "docs"].iter().for_each(|name| certify(folder.path(), name));
-    let mut behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
+    let behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
     let [shop, docs] = behind.each_ref().map(|server| server.address("http").to_string());
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let scratch = folder.path().to_str().unwrap();
@@ -68,7 +76,7 @@ fn the_file_of_the_page_serves_two_sites() {
     .fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
     let file = folder.path().join("corelane.toml");
     fs::write(&file, text).unwrap();
-    let mut server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
+    let server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
     let [plain, secured] = [0, 1].map(|at: usize| -> SocketAddr {
         let url = &server.urls[at];
         url.split_once("://").unwrap().1.parse().unwrap()
@@ -93,12 +101,7 @@ fn the_file_of_the_page_serves_two_sites() {
     let mut stream = connect(plain);
     let head = exchange(&mut stream, "/a?b", "shop.example");
     assert!(head.starts_with("HTTP/1.1 308 ") && has(&head, "Location: https://shop.example/a?b"), "{head}");
-    server.signal(Signal::SIGTERM);
-    assert!(server.ended().success());
-    for server in &mut behind {
-        server.signal(Signal::SIGTERM);
-        assert!(server.ended().success());
-    }
+    end_all([server].into_iter().chain(behind));
 }
 
 /// A client that asks for another name in TLS than in its request, or for one of no site.
@@ -131,7 +134,7 @@ fn exchange(stream: &mut TcpStream, path: &str, host: &str) -> String {
 
 #[test]
 fn a_hangup_changes_rules_and_upstreams_and_cuts_nobody() {
-    let mut behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
+    let behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
     let [first, second] = behind.each_ref().map(|server| server.address("http").to_string());
     let folder = Scratch::new();
     let file = folder.path().join("corelane.toml");
@@ -142,7 +145,7 @@ fn a_hangup_changes_rules_and_upstreams_and_cuts_nobody() {
         fs::rename(&next, &file).unwrap();
     };
     write(&first, "&field=/*=X-A: 1", "4KiB");
-    let mut server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
+    let server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
     let mut stream = connect(server.address("http"));
     let answer = exchange(&mut stream, "/", "a.example");
     assert!(has(&answer, "X-A: 1") && has(&answer, "Content-Length: 8"), "{answer}");
@@ -161,17 +164,12 @@ fn a_hangup_changes_rules_and_upstreams_and_cuts_nobody() {
     server.signal(Signal::SIGHUP);
     until("what waits is named", || server.words().contains("head-bytes=8KiB\" counts from the next start on"));
     assert!(has(&exchange(&mut stream, "/", "a.example"), "X-B: 2"));
-    server.signal(Signal::SIGTERM);
-    assert!(server.ended().success());
-    for server in &mut behind {
-        server.signal(Signal::SIGTERM);
-        assert!(server.ended().success());
-    }
+    end_all([server].into_iter().chain(behind));
 }
 
 #[test]
 fn a_hangup_changes_one_site_of_several_and_cuts_nobody() {
-    let mut behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
+    let behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
     let [first, second] = behind.each_ref().map(|server| server.address("http").to_string());
     let folder = Scratch::new();
     let file = folder.path().join("corelane.toml");
@@ -184,7 +182,7 @@ fn a_hangup_changes_one_site_of_several_and_cuts_nobody() {
         fs::rename(&next, &file).unwrap();
     };
     write(&first, "/*=X-A: 1", 5);
-    let mut server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
+    let server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
     let mut stream = connect(server.address("http"));
     let answer = exchange(&mut stream, "/", "a.example");
     assert!(has(&answer, "X-A: 1") && has(&answer, "Content-Length: 8"), "{answer}");
@@ -208,12 +206,7 @@ fn a_hangup_changes_one_site_of_several_and_cuts_nobody() {
         server.words().contains("corelane.toml:7:12: failures \"7\" of a.example counts from the next")
     });
     assert!(has(&exchange(&mut stream, "/", "a.example"), "X-A: 2&3"));
-    server.signal(Signal::SIGTERM);
-    assert!(server.ended().success());
-    for server in &mut behind {
-        server.signal(Signal::SIGTERM);
-        assert!(server.ended().success());
-    }
+    end_all([server].into_iter().chain(behind));
 }
 
 #[test]
@@ -287,7 +280,7 @@ fn name_server(port: u16) -> SocketAddr {
 
 #[test]
 fn sources_are_asked_from_within_the_sandbox() {
-    let mut behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
+    let behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
     let [first, second] = behind.each_ref().map(|server| server.address("http"));
     let folder = Scratch::new();
     let list = folder.path().join("list");
@@ -312,7 +305,7 @@ fn sources_are_asked_from_within_the_sandbox() {
     assert!(whole(&words).contains(&whole(&warning)) && !words.contains("srv:"), "{words}");
 
     put(format!("{first}\n"));
-    let mut server = Server::start(&["--lanes", "1", "--config", file]);
+    let server = Server::start(&["--lanes", "1", "--config", file]);
     let mut stream = connect(server.address("http"));
     let mut length = |host: &str| {
         let answer = exchange(&mut stream, "/", host);
@@ -322,10 +315,5 @@ fn sources_are_asked_from_within_the_sandbox() {
     until("the records are there", || length("b.example") == "9");
     put(format!("{second}\n"));
     until("it is read again", || length("a.example") == "9");
-    server.signal(Signal::SIGTERM);
-    assert!(server.ended().success());
-    for server in &mut behind {
-        server.signal(Signal::SIGTERM);
-        assert!(server.ended().success());
-    }
+    end_all([server].into_iter().chain(behind));
 }
