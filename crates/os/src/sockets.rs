@@ -44,13 +44,28 @@ pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
 /// # Errors
 /// What the system says (bind(2), connect(2)).
 pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
-    let (socket, address) = new(&bind.address, SocketType::DGRAM, bind.v6_only)?;
-    share_port(&socket, bind.share_port && bind.address.unix().is_none()).map_err(fault_of)?;
+    let (socket, mut address) = new(&bind.address, SocketType::DGRAM, bind.v6_only)?;
+    let shares = bind.share_port && bind.address.unix().is_none();
+    share_port(&socket, shares).map_err(fault_of)?;
     equip_datagrams(&socket, bind, trains)?;
+    let chosen = if shares && bind.address.port() == 0 { Some(unshared(bind)?) } else { None };
+    if let Some(chosen) = &chosen {
+        address = raw(&local_address(chosen.as_fd())?)?;
+    }
     rustix::net::bind(&socket, &address).map_err(fault_of)?;
+    drop(chosen);
     if let Some(peer) = &bind.peer {
         connect(socket.as_fd(), peer)?;
     }
+    Ok(socket)
+}
+
+/// A socket at a port that the system chooses, which can be shared from now on.
+/// For a datagram socket that shares when it is bound, Linux may choose a port that others of the same user share already.
+fn unshared(bind: &Bind) -> Result<OwnedFd, Fault> {
+    let (socket, address) = new(&bind.address, SocketType::DGRAM, bind.v6_only)?;
+    rustix::net::bind(&socket, &address).map_err(fault_of)?;
+    share_port(&socket, true).map_err(fault_of)?;
     Ok(socket)
 }
 
@@ -469,6 +484,7 @@ pub fn attach_filter(socket: BorrowedFd, option: i32, program: &mut [libc::sock_
 mod tests {
     use super::*;
     use crate::testing::{self, connected, wait_for};
+    use std::collections::BTreeSet;
 
     fn listening(address: &str) -> (OwnedFd, Address) {
         testing::listening(
@@ -519,6 +535,24 @@ mod tests {
         assert!(listen(&wanted).is_ok());
         wanted.share_port = false;
         assert_eq!(listen(&wanted).map(drop).map_err(|fault| fault.reason), Err(Reason::AddressInUse));
+    }
+
+    /// By chance alone, several of so many would have one port.
+    #[test]
+    fn a_chosen_port_of_datagrams_is_nobody_elses() {
+        let wanted = Bind {
+            address: "127.0.0.8:0".parse().unwrap(),
+            peer: None,
+            share_port: true,
+            v6_only: false,
+            receive_buffer_bytes: 0,
+            send_buffer_bytes: 0,
+        };
+        let sockets: Vec<_> = (0..600).map(|_| bind(&wanted, false).unwrap()).collect();
+        let ports: BTreeSet<_> = sockets.iter().map(|socket| local_address(socket.as_fd()).unwrap().port()).collect();
+        assert_eq!(ports.len(), sockets.len());
+        let address = local_address(sockets[0].as_fd()).unwrap();
+        assert!(bind(&Bind { address, ..wanted }, false).is_ok(), "it is shared with who asks for it by number");
     }
 
     #[test]

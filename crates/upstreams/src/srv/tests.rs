@@ -3,6 +3,7 @@
 use super::*;
 use simple_dns::ResourceRecord;
 use simple_dns::rdata::{CNAME, SRV};
+use std::io;
 use std::net::TcpListener;
 use std::thread::{JoinHandle, spawn};
 
@@ -34,11 +35,18 @@ fn answer(question: &[u8], has: &[Has], flags: PacketFlag) -> Vec<u8> {
 /// What a server says to a question.
 type Says = fn(&[u8]) -> Vec<u8>;
 
+/// A port of UDP, and the same of TCP: one that somebody else has there already is no use.
+fn both() -> io::Result<(UdpSocket, TcpListener)> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    let listener = TcpListener::bind(socket.local_addr()?)?;
+    Ok((socket, listener))
+}
+
 /// Answers one question by UDP with these datagrams, and one by TCP with these bytes if there are some.
 fn server(datagrams: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static, stream: Option<Says>) -> (SocketAddr, JoinHandle<()>) {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (socket, listener) = std::iter::repeat_with(both).take(100).find_map(Result::ok).unwrap();
     let at = socket.local_addr().unwrap();
-    let listener = stream.map(|_| TcpListener::bind(at).unwrap());
+    let listener = stream.map(|_| listener);
     let body = move || {
         let mut bytes = [0; 512];
         let (read, from) = socket.recv_from(&mut bytes).unwrap();
