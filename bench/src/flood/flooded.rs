@@ -185,7 +185,8 @@ impl Target {
         Ok(if to_echo { &self.emitter } else { &self.closed }.emit(&self.wire, offer, goes_on)?.frames)
     }
 
-    /// Asks the service on the same lane while so much is offered: its 99th percentile in milliseconds, and requests without an answer.
+    /// Asks the service on the same lane while so much is offered: its 99th percentile in milliseconds, and requests without an answer. Where none has an answer, the
+    /// percentile is the whole window.
     pub fn beside(&self, corelane: &Path, offer: f64, window: Duration) -> Result<Option<[f64; 2]>> {
         if matches!(self.who, Flooded::Computing(_)) {
             return Ok(None);
@@ -194,8 +195,8 @@ impl Target {
         let window = window.max(Duration::from_secs(1));
         let report =
             ask_beside(&self.wire, corelane, &url, BESIDE_RATE, window, |runs| self.emit(true, Some(offer), runs).map(drop))?;
-        let p99_us = report.latency_us.get("99").copied().context("the generator tells no 99th percentile")?;
-        Ok(Some([p99_us / 1e3, report.errors.values().sum::<u64>() as f64]))
+        let p99_ms = report.latency_us.get("99").map_or(window.as_secs_f64() * 1e3, |us| us / 1e3);
+        Ok(Some([p99_ms, report.errors.values().sum::<u64>() as f64]))
     }
 
     fn await_answer(&self) -> Result<()> {

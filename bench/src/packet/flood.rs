@@ -254,7 +254,8 @@ pub fn ask_beside(
 ) -> Result<Report> {
     let mut command = wire.command_on(&[GENERATOR_CPU], End::Far, corelane)?;
     command.args(["load", "echo", url, "--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--json", "--quiet"]);
-    command.args(["--connections", "4", "--rate", &rate.to_string(), "--timeout", "10s", "--warmup", "200ms"]);
+    // More than are due while a lane rests: one that waits for an answer puts off the next.
+    command.args(["--connections", "16", "--rate", &rate.to_string(), "--timeout", "10s", "--warmup", "200ms"]);
     command.args(["--duration", &format!("{}us", window.as_micros())]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().context("the generator")?;
     let child = Mutex::new(child);
