@@ -113,7 +113,7 @@ mod tests {
         let samples = past.as_array().unwrap();
         assert_eq!(
             (samples.len(), samples[0].to_string()),
-            (SAMPLES_MAX, "[6000,6.0,0,null,null,0.0,1.0,null,null,null]".to_owned())
+            (SAMPLES_MAX, "[6000,6.0,0,null,null,0.0,1.0,null,null,null,null]".to_owned())
         );
         assert_eq!(samples[SAMPLES_MAX - 1][1], 3605.0);
         assert!(dashboard.event().starts_with(b"data: {") && dashboard.event().ends_with(b"}\n\n"));

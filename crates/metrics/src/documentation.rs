@@ -2,7 +2,7 @@
 
 use crate::names::{Family, Told};
 use crate::upstreams;
-use corelane::admin::watch::{Counter, Declaration, LaneCounter, LaneHistogram, ServiceCounter};
+use corelane::admin::watch::{Counter, Declaration, LaneCounter, LaneHistogram, PacketCounter, ServiceCounter};
 use std::fmt::Write;
 
 fn told(scope: &str) -> impl Iterator<Item = Family> {
@@ -17,6 +17,8 @@ pub fn documentation(services: &[(&str, &[Declaration])], more: Vec<(&str, Vec<F
     let counters = LaneCounter::ALL.iter().filter_map(|&counter| Family::declared("lane", counter));
     table(&mut out, "Each lane (label `lane`)", told("lane").chain(counters));
     table(&mut out, "Histograms of each lane (label `lane`)", LaneHistogram::ALL.into_iter().map(Family::histogram));
+    let packets = PacketCounter::ALL.iter().map(|&counter| Family::of_packets(counter));
+    table(&mut out, "The packets of each lane that has some (label `lane`)", packets);
     more.into_iter().for_each(|(title, families)| table(&mut out, title, families.into_iter()));
     let labels = "labels `service`, `url`, `upstream`, `address`";
     let title = format!("Each upstream, all lanes together ({labels}); the first {} are told", upstreams::TOLD_MAX);

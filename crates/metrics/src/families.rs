@@ -4,7 +4,8 @@ use crate::health;
 use crate::names::{Family, Labels, Told};
 use crate::upstreams;
 use corelane::admin::watch::{
-    Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, ProcessFigures, ServiceCounter, Snapshot, Value, Values,
+    Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, PacketCounter, ProcessFigures, ServiceCounter, Snapshot, Value,
+    Values,
 };
 use corelane_upstreams::Shown;
 use prometheus_client::collector::Collector;
@@ -54,6 +55,7 @@ impl Collector for Families {
         for which in LaneHistogram::ALL {
             self.histogram(to, which)?;
         }
+        self.packets(to)?;
         let rows = rows(&self.snapshot);
         for &counter in ServiceCounter::ALL {
             let Some(family) = Family::declared("service", counter) else { continue };
@@ -79,6 +81,17 @@ impl Families {
             metric.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, row.times.count(), &buckets, None)?;
         }
         Ok(())
+    }
+
+    /// Of lanes that have packets; a program without them has none of these families.
+    fn packets(&self, to: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let rows: Vec<_> = self.lanes().filter_map(|(labels, lane)| Some((labels, &lane.packets.as_ref()?.values))).collect();
+        let counters = PacketCounter::ALL.iter().filter(|_| !rows.is_empty());
+        let mut each = counters.map(|&counter| {
+            let samples = rows.iter().map(|(labels, values)| (labels.clone(), values.get(counter)));
+            write(to, &Family::of_packets(counter), samples)
+        });
+        each.try_for_each(|written| written)
     }
 
     fn lanes(&self) -> impl Iterator<Item = (Labels, &LaneSnapshot)> {

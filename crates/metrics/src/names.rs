@@ -3,7 +3,7 @@
 //! Prometheus wants base units at the end of a name (seconds, bytes), `_total` behind counters, and labels for lane and service;
 //! OpenTelemetry wants dots, and the unit (UCUM) beside the name. Both follow from the catalogue by one rule, so a name is as stable as its counter's.
 
-use corelane::admin::watch::{Counter, Declaration, Kind, LaneHistogram};
+use corelane::admin::watch::{Counter, Declaration, Kind, LaneHistogram, PacketCounter};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
@@ -71,6 +71,13 @@ impl Family {
     pub(crate) fn declared<C: Counter>(scope: &str, counter: C) -> Option<Self> {
         let Declaration { name, kind, unit, meaning, .. } = counter.declaration();
         Self::of(scope, name, *kind, unit, meaning)
+    }
+
+    /// Of a counter of the packet path. Marks of it are numbers whose meaning tells what they stand for.
+    pub(crate) fn of_packets(counter: PacketCounter) -> Self {
+        let Declaration { name, kind, unit, meaning, .. } = counter.declaration();
+        let metric = if *kind == Kind::Counter { MetricType::Counter } else { MetricType::Gauge };
+        Self::new("packets", name.strip_prefix("packets_").unwrap_or(name), unit, metric, meaning)
     }
 
     /// Of a counter of a service's own: the service's name is part of it, as two may count different things by one name.
@@ -152,6 +159,7 @@ mod tests {
         let lane = LaneCounter::ALL.iter().filter_map(|&counter| Family::declared("lane", counter));
         let service = ServiceCounter::ALL.iter().filter_map(|&counter| Family::declared("service", counter));
         let histograms = LaneHistogram::ALL.into_iter().map(Family::histogram);
+        let service = service.chain(PacketCounter::ALL.iter().map(|&counter| Family::of_packets(counter)));
         Told::ALL.map(Told::family).into_iter().chain(lane).chain(service).chain(histograms).collect()
     }
 

@@ -68,8 +68,9 @@ struct Lane {
     state: &'static str,
     /// Shares of the last second: worked, looked for work in vain, slept.
     shares: Option<[f64; 3]>,
-    /// The share that packets took, of a lane that polls, and its burst.
+    /// The share that packets took, of a lane that polls, that of services and tasks, and its burst.
     network: Option<f64>,
+    user: Option<f64>,
     burst: Option<u64>,
     requests: f64,
     open: u64,
@@ -151,6 +152,7 @@ impl Lane {
             state: lane.state,
             shares: lane.shares.map(|shares| [shares.productive, shares.empty, shares.asleep]),
             network: lane.network_share,
+            user: lane.user_share,
             burst: lane.burst_frames,
             requests: rate(lane.requests),
             open: lane.connections_open,

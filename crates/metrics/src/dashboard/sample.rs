@@ -19,7 +19,8 @@ pub(super) struct Sample(
     f64,
     /// The share of their time in which the lanes worked.
     f64,
-    /// The same for packets, of lanes that poll, and the greatest burst.
+    /// The same for packets, of lanes that poll, for services and tasks, and the greatest burst.
+    Option<f64>,
     Option<f64>,
     Option<u64>,
     /// What is set of polling, in the order of [`KNOBS`].
@@ -50,6 +51,7 @@ pub(super) fn sample(since: &Snapshot, figures: &ProcessFigures<'_>, unix_millis
         rate(figures.strays),
         figures.worked_share.unwrap_or(0.0),
         figures.network_share,
+        figures.user_share,
         figures.burst_frames.filter(|_| polls),
         // All lanes are told the same.
         polls.then(|| KNOBS.map(|one| knob(one).unwrap_or_default())),
@@ -93,12 +95,13 @@ mod tests {
         set(0, &[(C::NetworkNanoseconds, 5 + 200_000_000)]);
         set(1, &[(C::NetworkNanoseconds, 5 + 400_000_000)]);
         let of = |since: Snapshot, at| sample(&since, &ProcessFigures::of(&since), at);
-        let Sample(at, .., network, burst, knobs) = of(reader.snapshot(2_000_000_000).since(&before).expect("a span"), 77);
+        let Sample(at, .., network, user, burst, knobs) = of(reader.snapshot(2_000_000_000).since(&before).expect("a span"), 77);
         assert_eq!((at, burst, knobs), (77, Some(61), Some([2, 1000, 30, 150, 5, 20, 1, 0])));
         assert!(network.is_some_and(|share| (share - 0.3).abs() < 1e-9), "{network:?}: the mean of those that poll");
+        assert!(user.is_some_and(|share| (share - 0.7).abs() < 1e-9), "{user:?}: what packets leave of lanes that do not sleep");
         let page = Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).expect("a page");
         let reader = Reader::of(&page).expect("a reader");
-        let Sample(.., network, burst, knobs) = of(reader.snapshot(2).since(&reader.snapshot(1)).expect("a span"), 0);
-        assert_eq!((network, burst, knobs), (None, None, None), "where nothing polls");
+        let Sample(.., network, user, burst, knobs) = of(reader.snapshot(2).since(&reader.snapshot(1)).expect("a span"), 0);
+        assert_eq!((network, user, burst, knobs), (None, None, None, None), "where nothing polls");
     }
 }

@@ -1,8 +1,8 @@
 //! What clients get, whoever else is there.
 
 use corelane::admin::watch::{
-    Counter, CounterName, Description, Kind, LaneCounter, LaneHistogram, LaneName, LaneState, Page, Reader, ServiceCounter,
-    ServiceName,
+    Counter, CounterName, Description, Kind, LaneCounter, LaneHistogram, LaneName, LaneState, PacketCounter, Page, Reader,
+    ServiceCounter, ServiceName,
 };
 use corelane_metrics::{CLIENTS_MAX, Listen, Metrics};
 use std::io::{ErrorKind, Read, Write};
@@ -81,6 +81,12 @@ fn every_counter_is_told_once_by_its_name_and_with_its_value() {
     [700, 700, 5_000_000].iter().for_each(|&one| row.record(LaneHistogram::TurnNanoseconds, one));
     page.service(1, 0).unwrap().add(ServiceCounter::BytesIn, 77);
     page.steering().set("", &[0, 1, 1]);
+    let polled = [(PacketCounter::NetworkNanoseconds, 2_500_000_000), (PacketCounter::PollingUserFrac, 30)];
+    // A row without protocols is no row.
+    page.packets(1).unwrap().together(|row| {
+        row.set_protocols(1);
+        polled.iter().for_each(|&(counter, value)| row.set(counter, value));
+    });
     let (_server, address) = serve(&page);
     let answer =
         get_as(address, "/metrics", "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n");
@@ -91,6 +97,8 @@ fn every_counter_is_told_once_by_its_name_and_with_its_value() {
         "corelane_lane_spin_seconds_total{lane=\"1\"} 1.5",
         "corelane_lane_memory_used_bytes{lane=\"1\"} 4096",
         "corelane_lane_buckets{lane=\"1\"} 2",
+        "corelane_packets_network_seconds_total{lane=\"1\"} 2.5",
+        "corelane_packets_polling_user_frac{lane=\"1\"} 30",
         "corelane_lane_stalled_seconds{lane=\"0\"} 0.0",
         "corelane_process_ready 1",
         "corelane_process_start_time_seconds 1700000000.5",
@@ -103,7 +111,8 @@ fn every_counter_is_told_once_by_its_name_and_with_its_value() {
         assert_eq!(text.lines().filter(|got| *got == line).count(), 1, "{line} is not in\n{text}");
     }
     let types: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-    let declared = LaneCounter::ALL.len() - 4 + ServiceCounter::ALL.len() + LaneHistogram::ALL.len();
+    let declared = LaneCounter::ALL.len() - 4 + ServiceCounter::ALL.len() + LaneHistogram::ALL.len() + PacketCounter::ALL.len();
+    assert!(!text.contains("corelane_packets_network_seconds_total{lane=\"0\"}"), "it has no packets");
     assert_eq!(
         types.len(),
         declared + 7 + 2,
@@ -117,6 +126,7 @@ fn every_counter_is_told_once_by_its_name_and_with_its_value() {
 fn plain_text_is_told_to_who_does_not_ask_for_openmetrics_and_follows_the_rules_of_prometheus() {
     let page = page(2, 2);
     page.lane(1).unwrap().record(LaneHistogram::TurnNanoseconds, 700);
+    page.packets(1).unwrap().together(|row| row.set_protocols(1));
     page.service(1, 0).unwrap().add(ServiceCounter::BytesIn, 77);
     let (_server, address) = serve(&page);
     let open = get_as(address, "/metrics", "Accept: application/openmetrics-text\r\n");

@@ -18,8 +18,8 @@ impl<T: Talk> Cx<'_, T> {
     /// A service lends whose talk says so, for the lanes then have channels for the way home: [`Lends`](crate::Lends).
     ///
     /// ```compile_fail,E0080
-    /// # use corelane_svc::{Asks, Cx};
-    /// # use corelane_seam::Shared;
+    /// # mod corelane { pub use corelane_seam::Shared; pub use corelane_svc::{Asks, Cx}; }
+    /// # use corelane::{Asks, Cx, Shared};
     /// fn lend(cx: &mut Cx<'_, Asks<(), ()>>, value: &Shared) {
     ///     let _ = cx.lend(value, 0); // with Lends<Asks<(), ()>> it is compiled
     /// }
