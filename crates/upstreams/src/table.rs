@@ -34,6 +34,9 @@ const AT_ONCE: Instant = Instant::from_nanoseconds(0);
 /// When a name is asked for again that was not resolved.
 const RESOLVE_AGAIN: Duration = Duration::from_secs(5);
 
+/// When names are asked for again that nobody could ask for.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
 /// Names an upstream in its table. It is good as long as a use, a connection or a check of it has not ended; behind that it may be void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Upstream {
@@ -181,6 +184,8 @@ pub struct Upstreams {
     ahead: usize,
     /// The target whose name is being resolved.
     resolving: Option<u16>,
+    /// Nobody asks for a name before.
+    rests_until: Instant,
     /// Reused by each choice.
     candidates: Vec<Candidate>,
     /// With what checks of upstreams behind TLS begin.
@@ -201,6 +206,7 @@ impl Upstreams {
             turn: 0,
             ahead: lane,
             resolving: None,
+            rests_until: AT_ONCE,
             candidates: Vec::new(),
             preface: Vec::new(),
         };
@@ -591,7 +597,7 @@ impl Upstreams {
     }
 
     fn due_name(&mut self, now: Instant) -> Option<Due> {
-        if self.resolving.is_some() {
+        if self.resolving.is_some() || now < self.rests_until {
             return None;
         }
         // The one that has been due for longest, so that none waits behind others for ever.
@@ -620,7 +626,7 @@ impl Upstreams {
 
     /// When [`Upstreams::due`] has something next, as far as is known now; never, until something that is under way has ended.
     pub fn next_due(&self) -> Instant {
-        let names = self.listed.iter().filter(|_| self.resolving.is_none()).map(|listed| listed.resolve_at).min();
+        let names = self.listed.iter().filter(|_| self.resolving.is_none()).map(|listed| listed.resolve_at.max(self.rests_until)).min();
         let has_room = self.all().filter(|one| one.is_checked).count() < CHECKS_MAX;
         let checks = self.all().filter(|one| has_room && !one.is_leaving).map(|one| one.check_at).min();
         names.into_iter().chain(checks).min().unwrap_or(Instant::NEVER)
@@ -655,6 +661,21 @@ impl Upstreams {
         match found.into() {
             Found::Addresses(found) => self.have_addresses(target, now, found),
             Found::Listing(listing) => self.have_listing(target, now, listing),
+        }
+    }
+
+    /// Nobody could ask for the name that was [due](Upstreams::due): it is due again in a moment, and no name before. That says nothing of the name.
+    ///
+    /// # Panics
+    /// If no resolution is under way.
+    pub fn put_off(&mut self, now: Instant) {
+        // reason: documented.
+        let target = self.resolving.take().expect("a resolution ends once");
+        self.rests_until = now + ASK_AGAIN;
+        let listed = &mut self.listed[usize::from(target)];
+        if !listed.is_gone {
+            // It stays before those that become due later.
+            listed.resolve_at = now;
         }
     }
 

@@ -260,6 +260,27 @@ fn a_name_has_the_addresses_that_it_has_now() {
 }
 
 #[test]
+fn a_name_that_nobody_could_ask_for_is_no_fault_and_due_again_in_a_moment() {
+    let mut table = table("a.test:80,b.test:80", Settings::new());
+    let Some(Due::Resolve { host, .. }) = table.due(at(1)) else { panic!("its name is asked for") };
+    table.put_off(at(1));
+    assert_eq!((table.due(at(1)), table.next_due(), table.awaits_names()), (None, at(101), true), "no other one is asked for either");
+    assert!(table.rows(at(1)).iter().all(|row| row.fault.is_none()));
+    let asked = [(); 2].map(|()| {
+        let Some(Due::Resolve { host, .. }) = table.due(at(101)) else { panic!("the names are asked for") };
+        assert_eq!(table.resolved(at(101), Ok(addresses(&["10.0.0.1:80"]))), None);
+        host
+    });
+    assert!(asked.contains(&host) && asked[0] != asked[1], "{asked:?}");
+    assert_eq!(table.due(at(101)), None);
+    // One that is taken out meanwhile is asked for no more.
+    assert!(table.due(at(30_101)).is_some());
+    table.retarget(&"10.0.0.9:1".parse().unwrap(), at(30_101));
+    table.put_off(at(30_101));
+    assert_eq!((table.due(at(60_000)), table.next_due()), (None, Instant::NEVER));
+}
+
+#[test]
 fn addresses_of_a_name_are_bounded_and_the_same_of_many() {
     let mut table = table("a.test:80", Settings::new());
     let mut many: Vec<Address> = (0..40).map(|last| format!("10.0.0.{last}:80").parse().unwrap()).collect();
