@@ -141,8 +141,11 @@ impl Sites {
             );
         }
         let others = who_answers(asked)?;
-        let has_others = others.is_some();
-        let of_nobody = [FIELD.name].into_iter().chain(OF_FILES.into_iter().filter(|name| *name != CACHE_BYTES.name));
+        // That one is of the whole place.
+        let of_files = || OF_FILES.into_iter().filter(|name| *name != CACHE_BYTES.name);
+        let are_redirected = chosen.has(REDIRECT.name) && !of_files().any(|option| chosen.has(option));
+        let has_others = others.is_some() || are_redirected;
+        let of_nobody = [FIELD.name].into_iter().chain(of_files());
         if let Some(option) = of_nobody.into_iter().find(|option| !has_others && chosen.has(option)) {
             let why = "it stands before the first host=, so it is for all other hosts, and nobody answers for these: write it behind host=, or say who does by root= or to=";
             return Err(asked.refuse(option, why));
@@ -222,8 +225,10 @@ impl Sites {
             });
             site.hosts.iter().try_for_each(|host| hosts.name(host, number))?;
         }
-        if self.has_others {
-            hosts.have_others(0);
+        match self.all[0].who {
+            // Redirects may come and go while it serves.
+            Who::Nobody => hosts.have_others_redirected(self.has_others),
+            Who::Upstreams(_) | Who::Files(_) => hosts.have_others(),
         }
         hosts.certificates(self.all.iter().map(|site| site.certificate).collect());
         Ok(hosts)
