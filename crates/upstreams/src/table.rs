@@ -299,9 +299,12 @@ impl Upstreams {
             |number: usize| self.all().any(|one| usize::from(one.target) == number) || self.resolving == Some(number as u16);
         let free = self.listed.iter().enumerate().position(|(number, listed)| listed.is_gone && !is_used(number));
         let number = free.unwrap_or(self.listed.len());
+        // What an operator said of a source holds for what it names later.
+        let is_drained = of.is_some_and(|source| self.listed[usize::from(source)].is_drained);
+        let new = Listed { is_drained, ..Listed::new(target, of) };
         match free {
-            Some(free) => self.listed[free] = Listed::new(target, of),
-            None => self.listed.push(Listed::new(target, of)),
+            Some(free) => self.listed[free] = new,
+            None => self.listed.push(new),
         }
         if let Place::At(address) = target.place() {
             self.listed[number].is_known = true;
@@ -552,7 +555,7 @@ impl Upstreams {
         self.settle(upstream.index);
     }
 
-    /// Takes upstreams out: nothing new goes there, and what is under way goes on. `name` is a target as it was written, or one address of a name, with `SITE/` before it if only those of one site are meant. Returns how many
+    /// Takes upstreams out: nothing new goes there, and what is under way goes on. `name` is a target as it was written, a source with all that it names, or one address of a name, with `SITE/` before it if only those of one site are meant. Returns how many
     /// it names; 0 for an unknown one.
     pub fn drain(&mut self, name: &str) -> usize {
         self.set_drained(name, true, |_| {})
@@ -566,13 +569,16 @@ impl Upstreams {
     fn set_drained(&mut self, name: &str, is_drained: bool, changed: impl Fn(&mut One)) -> usize {
         let of_site = self.site.as_deref().and_then(|site| name.strip_prefix(site)?.strip_prefix('/'));
         let name = of_site.unwrap_or(name);
-        // Several groups may have it.
+        // Several groups may have it, and a source stands for those that it names.
+        let is_named = |listed: &Listed| !listed.is_gone && listed.target.name() == name;
+        let named: Vec<usize> = (0..self.listed.len()).filter(|&number| is_named(&self.listed[number])).collect();
+        let of_named = |listed: &Listed| !listed.is_gone && listed.of.is_some_and(|source| named.contains(&source.into()));
         let mut targets = Vec::new();
-        for (target, listed) in
-            self.listed.iter_mut().enumerate().filter(|(_, listed)| !listed.is_gone && listed.target.name() == name)
-        {
-            listed.is_drained = is_drained;
-            targets.push(target);
+        for number in 0..self.listed.len() {
+            if named.contains(&number) || of_named(&self.listed[number]) {
+                self.listed[number].is_drained = is_drained;
+                targets.push(number);
+            }
         }
         let mut addresses = 0;
         for one in self.entries.iter_mut().filter_map(|entry| entry.one.as_mut()) {

@@ -470,6 +470,30 @@ fn a_source_names_upstreams_and_a_broken_one_leaves_those_that_are_known() {
 }
 
 #[test]
+fn a_source_is_taken_out_with_all_that_it_names_now_and_later() {
+    let mut table = table("file:/list,10.0.0.9:1", Settings { slow_start: 10 * SECOND, ..Settings::new() });
+    assert_eq!(table.drain("file:/list"), 1, "before it has named any");
+    says(&mut table, 0, Ok(Some("10.0.0.1:1,a.test:1")), 1);
+    assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
+    table.resolved(at(0), Ok(addresses(&["10.0.0.2:1", "10.0.0.3:1"])));
+    let drained = |table: &Upstreams| {
+        let rows = table.rows(at(3_000)).into_iter();
+        rows.filter(|row| row.state == State::Drained).map(|row| row.address.unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(drained(&table), ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"]);
+    assert_eq!((0..9).map(|_| table.begin(at(0), 0, &Tried::default()).unwrap()).filter(|one| table.name(*one) != Some("10.0.0.9:1")).count(), 0);
+    assert_eq!(table.enable("file:/list", at(0)), 3, "the source, and both that it names");
+    assert_eq!((drained(&table).len(), table.in_rotation(at(0))), (0, (4, 4)));
+    assert_eq!(table.drain("10.0.0.1:1"), 1, "and each by itself");
+    assert_eq!((table.drain("file:/list"), table.drain("file:/other"), drained(&table).len()), (3, 0, 3));
+    says(&mut table, 1, Ok(Some("10.0.0.1:1,10.0.0.4:1")), 2);
+    assert_eq!(drained(&table), ["10.0.0.1:1", "10.0.0.4:1"]);
+    table.enable("file:/list", at(1_000));
+    says(&mut table, 2, Ok(Some("10.0.0.4:1,10.0.0.5:1")), 3);
+    assert_eq!((drained(&table).len(), table.in_rotation(at(2_000))), (0, (3, 3)));
+}
+
+#[test]
 fn names_of_a_source_are_resolved_and_come_and_go_with_it() {
     let mut table = table("file:/list", Settings::new());
     says(&mut table, 0, Ok(Some("a.test:1")), 1);
