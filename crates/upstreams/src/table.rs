@@ -186,6 +186,8 @@ pub struct Upstreams {
     resolving: Option<u16>,
     /// Nobody asks for a name before.
     rests_until: Instant,
+    /// Words of an upstream for which there was no place, until the operator is told.
+    unplaced: Option<String>,
     /// Reused by each choice.
     candidates: Vec<Candidate>,
     /// With what checks of upstreams behind TLS begin.
@@ -207,13 +209,15 @@ impl Upstreams {
             ahead: lane,
             resolving: None,
             rests_until: AT_ONCE,
+            unplaced: None,
             candidates: Vec::new(),
             preface: Vec::new(),
         };
         for (number, target) in (0..).zip(targets.all()) {
             if let Place::At(address) = target.place() {
                 table.listed[usize::from(number)].is_known = true;
-                table.admit(number, address.clone(), None);
+                let has_place = table.admit(number, address.clone(), None);
+                assert!(has_place, "a list has fewer upstreams than a table");
             }
         }
         table
@@ -306,10 +310,37 @@ impl Upstreams {
             Some(free) => self.listed[free] = new,
             None => self.listed.push(new),
         }
-        if let Place::At(address) = target.place() {
+        if let Place::At(_) = target.place() {
             self.listed[number].is_known = true;
-            self.admit(number as u16, address.clone(), Some(now));
+            self.place(number as u16, now);
         }
+    }
+
+    /// Takes in one that is written as an address, now or when there is a place for it.
+    fn place(&mut self, number: u16, now: Instant) {
+        let Place::At(address) = self.listed[usize::from(number)].target.place().clone() else { return };
+        let has_place = self.admit(number, address, Some(now));
+        let listed = &mut self.listed[usize::from(number)];
+        if has_place {
+            (listed.resolve_at, listed.fault) = (Instant::NEVER, None);
+        } else {
+            listed.resolve_at = now + RESOLVE_AGAIN;
+            self.lacks_place(number);
+        }
+    }
+
+    /// There is no place for an upstream, or for all addresses of one: the operator is told once.
+    fn lacks_place(&mut self, number: u16) {
+        let words = format!("there are {UPSTREAMS_MAX} upstreams at the most, those that are leaving included: it is taken in once there is a place");
+        let listed = &mut self.listed[usize::from(number)];
+        if let Some(new) = listed.failed(&words) {
+            self.unplaced = Some(format!("upstream {}: {new}", listed.target.name()));
+        }
+    }
+
+    /// Words for the operator, if there was no place for an upstream since they were taken last.
+    pub fn take_unplaced(&mut self) -> Option<String> {
+        self.unplaced.take()
     }
 
     /// Has those checked that were not yet: not all at once, and not on all lanes at once.
@@ -321,7 +352,8 @@ impl Upstreams {
         }
     }
 
-    fn admit(&mut self, target: u16, address: Address, rises_from: Option<Instant>) {
+    /// Takes in an upstream; false where there is no place for it.
+    fn admit(&mut self, target: u16, address: Address, rises_from: Option<Instant>) -> bool {
         let listed = &self.listed[usize::from(target)];
         let mark = mark(&address);
         let one = One {
@@ -352,8 +384,9 @@ impl Upstreams {
             None if self.entries.len() < UPSTREAMS_MAX => {
                 self.entries.push(Entry { generation: NonZeroU16::MIN, one: Some(one) })
             }
-            None => {}
+            None => return false,
         }
+        true
     }
 
     fn all(&self) -> impl Iterator<Item = &One> {
@@ -606,6 +639,7 @@ impl Upstreams {
         if self.resolving.is_some() || now < self.rests_until {
             return None;
         }
+        self.place_due(now);
         // The one that has been due for longest, so that none waits behind others for ever.
         let due = (0..).zip(&mut self.listed).filter(|(_, listed)| listed.resolve_at <= now);
         let (number, listed) = due.min_by_key(|(_, listed)| listed.resolve_at)?;
@@ -616,6 +650,17 @@ impl Upstreams {
         };
         (listed.resolve_at, self.resolving) = (Instant::NEVER, Some(number));
         Some(due)
+    }
+
+    /// Takes in those that are due again to have a place.
+    fn place_due(&mut self, now: Instant) {
+        let is_due = |listed: &Listed| listed.resolve_at <= now && matches!(listed.target.place(), Place::At(_));
+        for number in 0..self.listed.len() {
+            if is_due(&self.listed[number]) {
+                self.place(number as u16, now);
+                self.check_first(now);
+            }
+        }
     }
 
     fn due_check(&mut self, now: Instant) -> Option<Due> {
@@ -717,7 +762,7 @@ impl Upstreams {
                 return listed.failed(&why);
             }
         };
-        (listed.fault, listed.resolve_at) = (None, now + self.settings.resolve_every);
+        listed.resolve_at = now + self.settings.resolve_every;
         let rises_from = std::mem::replace(&mut listed.is_known, true).then_some(now);
         // Name servers turn their lists around: the same ones are taken of many.
         found.sort_by_key(ToString::to_string);
@@ -730,9 +775,14 @@ impl Upstreams {
             at.map(|at| found.remove(at));
             self.settle(index);
         }
-        for address in found {
-            self.admit(target, address, rises_from);
-            self.check_first(now);
+        let has_place = found.into_iter().fold(true, |has_place, address| self.admit(target, address, rises_from) && has_place);
+        self.check_first(now);
+        let listed = &mut self.listed[usize::from(target)];
+        if has_place {
+            listed.fault = None;
+        } else {
+            listed.resolve_at = now + RESOLVE_AGAIN.min(self.settings.resolve_every);
+            self.lacks_place(target);
         }
         None
     }

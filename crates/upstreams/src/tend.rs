@@ -4,6 +4,7 @@ use crate::listing::Listing;
 use crate::probe::{Checks, Probe};
 use crate::source::Source;
 use crate::table::{Due, Found, Upstreams};
+use corelane::admin::reports::Level;
 use corelane::lanes::Url;
 use corelane::service::{Outcome, Random, Talk};
 use corelane::{Address, Cx, Instant};
@@ -88,6 +89,9 @@ pub fn tend<T: Talk, S: 'static>(
                 }
             }
         }
+    }
+    if let Some(words) = upstreams.take_unplaced() {
+        cx.report_kind("no place", Level::Warn, words);
     }
     let next = checks.next_due(upstreams, cx.now());
     if next < Instant::NEVER {

@@ -310,6 +310,33 @@ fn other_addresses_each_time_fill_no_table_without_bound() {
 }
 
 #[test]
+fn one_for_which_there_is_no_place_is_told_and_taken_in_once_there_is() {
+    let mut table = table("a.test:80", Settings::new());
+    let mut held = Vec::new();
+    for round in 0..257_u32 {
+        let now = at(u64::from(round) * 30_000);
+        assert!(table.due(now).is_some());
+        let found = (0..16).map(|last| format!("10.{}.{}.{last}:80", round / 256, round % 256).parse().unwrap()).collect();
+        table.resolved(now, Ok(found));
+        held.extend((0..16).filter_map(|_| table.begin(now, 0, &Tried::default())));
+        assert_eq!(table.take_unplaced().is_some(), round == 256);
+    }
+    let now = |seconds: u64| at(256 * 30_000 + seconds * 1_000);
+    let row = |table: &Upstreams, name: &str| table.rows(now(0)).into_iter().rfind(|row| row.name == name).unwrap();
+    assert!(row(&table, "a.test:80").fault.unwrap().starts_with("there are 4096 upstreams at the most"));
+    assert_eq!(table.next_due(), now(5), "it is asked for again soon");
+    table.retarget(&"10.9.9.9:1".parse().unwrap(), now(1));
+    assert!(table.take_unplaced().unwrap().starts_with("upstream 10.9.9.9:1: there are 4096"));
+    assert_eq!(row(&table, "10.9.9.9:1").state, State::Unresolved);
+    assert_eq!((table.in_rotation(now(1)), table.next_due()), ((0, 4_097), now(6)));
+    assert_eq!((table.due(now(6)), table.take_unplaced()), (None, None), "it is told once");
+    table.end(held.remove(0));
+    assert_eq!((table.next_due(), table.due(now(11))), (now(11), None));
+    let row = row(&table, "10.9.9.9:1");
+    assert_eq!((row.state, row.fault, table.next_due()), (State::Up, None, Instant::NEVER));
+}
+
+#[test]
 fn rows_of_lanes_are_joined_by_upstream() {
     let mut one = table("10.0.0.1:1,b.test:2", Settings::new());
     let mut other = table("10.0.0.1:1,b.test:2", Settings { failures_max: 1, ..Settings::new() });
