@@ -134,6 +134,10 @@ struct Listed {
     fault: Option<String>,
     /// The operator has taken it out.
     is_drained: bool,
+    /// The settings name it no more, and it stays until those in its place are known.
+    is_replaced: bool,
+    /// A source that was named while others served: until it was read, those that are replaced stay.
+    replaces: bool,
     /// It is none of the targets any more; its place is kept as long as something is under way there.
     is_gone: bool,
 }
@@ -156,6 +160,8 @@ impl Listed {
             is_known: false,
             fault: None,
             is_drained: false,
+            is_replaced: false,
+            replaces: false,
             is_gone: false,
         }
     }
@@ -242,7 +248,7 @@ impl Upstreams {
     }
 
     /// From now on there are these targets. Those that were there before keep their health, their counters and their connections; those that are there no more are taken by
-    /// nobody, and leave when what is under way there has ended. What is [due](Upstreams::due) has changed then. Those of [groups](Target::group) but the first stay. Returns
+    /// nobody once the new sources have been read and one of the new ones is known, and leave when what is under way there has ended. What is [due](Upstreams::due) has changed then. Those of [groups](Target::group) but the first stay. Returns
     /// whether it can be followed: no client of TLS is there where none was asked for at the start.
     pub fn retarget(&mut self, targets: &Targets, now: Instant) -> bool {
         if !self.can_retarget(targets) {
@@ -259,8 +265,10 @@ impl Upstreams {
         let before: Vec<usize> = (0..self.listed.len()).filter(|&number| is_of(&self.listed[number])).collect();
         for &number in &before {
             match targets.iter().find(|target| target.is_same(&self.listed[number].target)) {
+                None if of.is_none() => self.listed[number].is_replaced = true,
                 None => self.let_go(number as u16),
                 Some(target) => {
+                    self.listed[number].is_replaced = false;
                     (self.listed[number].target, self.listed[number].asked) = (target.clone(), target.tls().map(named));
                     let ones = self.entries.iter_mut().filter_map(|entry| entry.one.as_mut());
                     for one in ones.filter(|one| usize::from(one.target) == number) {
@@ -271,10 +279,27 @@ impl Upstreams {
         }
         for target in targets {
             if !before.iter().any(|&number| self.listed[number].target.is_same(target)) {
-                self.list(target, of, now);
+                let number = self.list(target, of, now);
+                self.listed[number].replaces = of.is_none() && matches!(target.place(), Place::Source(_));
             }
         }
+        self.let_go_replaced();
         self.check_first(now);
+    }
+
+    /// Lets those go that the settings name no more, once those in their place are known. So settings with a source that cannot be read leave nobody without an upstream.
+    fn let_go_replaced(&mut self) {
+        let is_there = |listed: &&Listed| !listed.is_gone && listed.of.is_none() && listed.target.group() == 0;
+        let is_new = |listed: &&Listed| is_there(listed) && !listed.is_replaced;
+        let is_unread = self.listed.iter().filter(is_new).any(|listed| listed.replaces && !listed.is_known);
+        let are_known = !is_unread && self.listed.iter().filter(is_new).any(|listed| listed.is_known);
+        for number in 0..self.listed.len() {
+            let listed = &self.listed[number];
+            // Nobody has anything of one that is not known.
+            if is_there(&listed) && listed.is_replaced && (are_known || !listed.is_known) {
+                self.let_go(number as u16);
+            }
+        }
     }
 
     /// Whether that can be followed.
@@ -297,8 +322,8 @@ impl Upstreams {
         of_source.into_iter().for_each(|number| self.let_go(number as u16));
     }
 
-    /// There is one target more, in the place of one that has gone if there is one.
-    fn list(&mut self, target: &Target, of: Option<u16>, now: Instant) {
+    /// There is one target more, in the place of one that has gone if there is one. Returns its number.
+    fn list(&mut self, target: &Target, of: Option<u16>, now: Instant) -> usize {
         let is_used =
             |number: usize| self.all().any(|one| usize::from(one.target) == number) || self.resolving == Some(number as u16);
         let free = self.listed.iter().enumerate().position(|(number, listed)| listed.is_gone && !is_used(number));
@@ -314,6 +339,7 @@ impl Upstreams {
             self.listed[number].is_known = true;
             self.place(number as u16, now);
         }
+        number
     }
 
     /// Takes in one that is written as an address, now or when there is a place for it.
@@ -741,6 +767,7 @@ impl Upstreams {
                 let group = listed.target.group();
                 let targets: Vec<Target> = targets.into_iter().map(|target| target.of_group(group)).collect();
                 self.follow(&targets, Some(number), now);
+                self.let_go_replaced();
                 None
             }
             Err(why) => {
@@ -784,6 +811,7 @@ impl Upstreams {
             listed.resolve_at = now + RESOLVE_AGAIN.min(self.settings.resolve_every);
             self.lacks_place(target);
         }
+        self.let_go_replaced();
         None
     }
 

@@ -491,9 +491,45 @@ fn a_source_names_upstreams_and_a_broken_one_leaves_those_that_are_known() {
     assert!(states.contains(&("10.0.0.1:1".to_owned(), State::Leaving)) && states.contains(&up("10.0.0.3:1")), "{states:?}");
     used.into_iter().for_each(|used| table.end(used));
     assert_eq!(names(&table).len(), 3);
-    // The settings name another source: those of this one go with it.
+    // The settings name another source: those of this one go with it, once the other has been read.
     assert!(table.retarget(&"10.0.0.9:1,srv:_a._tcp.b".parse().unwrap(), at(4_000)));
-    assert_eq!(names(&table), [("srv:_a._tcp.b".to_owned(), State::Unresolved), up("10.0.0.9:1")]);
+    assert_eq!((names(&table).len(), table.in_rotation(at(4_000))), (4, (3, 4)));
+    assert_eq!(says(&mut table, 4, Ok(Some("10.0.0.7:1")), 1), None);
+    assert_eq!(names(&table), ["10.0.0.9:1", "10.0.0.7:1"].map(up));
+}
+
+#[test]
+fn those_that_serve_stay_until_those_in_their_place_are_known() {
+    let mut table = table("10.0.0.1:1", Settings::new());
+    let serving = |table: &Upstreams| {
+        let rows = table.rows(at(0)).into_iter().filter(|row| row.state == State::Up);
+        rows.map(|row| row.name).collect::<Vec<_>>()
+    };
+    let retarget = |table: &mut Upstreams, targets: &str| assert!(table.retarget(&targets.parse().unwrap(), at(0)));
+    retarget(&mut table, "file:/list");
+    assert!(says(&mut table, 0, Err("/list: it is gone"), 1).is_some());
+    assert_eq!(serving(&table), ["10.0.0.1:1"]);
+    // One that comes back is the same, and what nobody has read goes at once.
+    let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+    retarget(&mut table, "10.0.0.1:1");
+    assert_eq!((serving(&table), table.rows(at(0)).len(), table.serves(used)), (vec!["10.0.0.1:1".to_owned()], 1, true));
+    retarget(&mut table, "file:/list,10.0.0.3:1");
+    assert_eq!(serving(&table), ["10.0.0.1:1", "10.0.0.3:1"]);
+    says(&mut table, 1, Ok(Some("10.0.0.2:1")), 2);
+    assert!(serving(&table).iter().all(|name| ["10.0.0.2:1", "10.0.0.3:1"].contains(&name.as_str())) && !table.serves(used));
+    table.end(used);
+    // A name is waited for where there is nothing else.
+    retarget(&mut table, "a.test:1,b.test:1");
+    assert_eq!(serving(&table).len(), 2);
+    let resolve = |table: &mut Upstreams, found: Result<Vec<Address>, String>| {
+        assert!(matches!(table.due(at(1_000)), Some(Due::Resolve { .. })));
+        table.resolved(at(1_000), found);
+    };
+    resolve(&mut table, Err("nobody knows it".to_owned()));
+    assert_eq!(serving(&table).len(), 2);
+    resolve(&mut table, Ok(addresses(&["10.0.0.4:1"])));
+    assert_eq!(serving(&table).len(), 1);
+    assert!(table.rows(at(0)).iter().all(|row| row.name.ends_with(".test:1")), "what nobody holds has gone");
 }
 
 #[test]
