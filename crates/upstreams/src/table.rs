@@ -357,7 +357,9 @@ impl Upstreams {
 
     /// There is no place for an upstream, or for all addresses of one: the operator is told once.
     fn lacks_place(&mut self, number: u16) {
-        let words = format!("there are {UPSTREAMS_MAX} upstreams at the most, those that are leaving included: it is taken in once there is a place");
+        let words = format!(
+            "there are {UPSTREAMS_MAX} upstreams at the most, those that are leaving included: it is taken in once there is a place"
+        );
         let listed = &mut self.listed[usize::from(number)];
         if let Some(new) = listed.failed(&words) {
             self.unplaced = Some(format!("upstream {}: {new}", listed.target.name()));
@@ -703,7 +705,8 @@ impl Upstreams {
 
     /// When [`Upstreams::due`] has something next, as far as is known now; never, until something that is under way has ended.
     pub fn next_due(&self) -> Instant {
-        let names = self.listed.iter().filter(|_| self.resolving.is_none()).map(|listed| listed.resolve_at.max(self.rests_until)).min();
+        let names =
+            self.listed.iter().filter(|_| self.resolving.is_none()).map(|listed| listed.resolve_at.max(self.rests_until)).min();
         let has_room = self.all().filter(|one| one.is_checked).count() < CHECKS_MAX;
         let checks = self.all().filter(|one| has_room && !one.is_leaving).map(|one| one.check_at).min();
         names.into_iter().chain(checks).min().unwrap_or(Instant::NEVER)

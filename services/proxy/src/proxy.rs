@@ -10,9 +10,7 @@ use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{
-    Checked, Failure, Tended, Tending, Tried, Upstream, client_key, failure_to_agree, failure_to_connect,
-};
+use corelane_upstreams::{Checked, Failure, Tended, Tending, Tried, Upstream, client_key, failure_to_agree, failure_to_connect};
 use corelane_wire::hello::{self, Step};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version, write};
 use std::fmt;

@@ -187,8 +187,15 @@ mod tests {
             descriptors(&lanes, 1)
         };
         let (asked, none) = (of(Limits::new().datagram_sockets_max(u32::MAX)), of(Limits::new()));
-        let words = format!("its limits of connections and datagram sockets ask for {}: ", DESCRIPTORS_BESIDE + u64::from(u32::MAX));
-        assert!(asked.as_ref().is_err_and(|said| said.contains(&words) && said.ends_with("or datagram_sockets_max")), "{asked:?}");
-        assert!(none.as_ref().is_ok_and(|said| said.ends_with(&format!("its limits of connections ask for {DESCRIPTORS_BESIDE}"))), "{none:?}");
+        let words =
+            format!("its limits of connections and datagram sockets ask for {}: ", DESCRIPTORS_BESIDE + u64::from(u32::MAX));
+        assert!(
+            asked.as_ref().is_err_and(|said| said.contains(&words) && said.ends_with("or datagram_sockets_max")),
+            "{asked:?}"
+        );
+        assert!(
+            none.as_ref().is_ok_and(|said| said.ends_with(&format!("its limits of connections ask for {DESCRIPTORS_BESIDE}"))),
+            "{none:?}"
+        );
     }
 }

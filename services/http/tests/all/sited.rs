@@ -159,9 +159,15 @@ fn other_hosts_are_answered_for_as_long_as_they_are_redirected() {
         let mut stream = connect(&running);
         let mut came_for = |host: &str| ["/x", "/"].map(|target| came(&ask(&mut stream, target, host)));
         assert_eq!(came_for("b.example"), ["421", "421"]);
-        for (redirects, expected) in [("redirect=/x=/y&", ["308", "404"]), ("", ["421", "421"]), ("redirect=/=/y&", ["308", "308"])] {
+        for (redirects, expected) in
+            [("redirect=/x=/y&", ["308", "404"]), ("", ["421", "421"]), ("redirect=/=/y&", ["308", "308"])]
+        {
             assert_eq!(told(&running, &format!("options {redirects}{site}")), "true");
-            assert_eq!((came_for("b.example"), came_for("a.example")), (expected.map(str::to_owned), ["8", "8"].map(str::to_owned)), "{redirects}");
+            assert_eq!(
+                (came_for("b.example"), came_for("a.example")),
+                (expected.map(str::to_owned), ["8", "8"].map(str::to_owned)),
+                "{redirects}"
+            );
         }
         // What is of the whole place makes no difference.
         let running = serving(driver, &format!("cache-bytes=1MiB&redirect=/x=/y&{site}"));
