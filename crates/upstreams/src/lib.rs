@@ -42,7 +42,7 @@ pub use blame::{failure_to_agree, failure_to_connect};
 pub use health::Ejected;
 pub use listing::Listing;
 pub use one::{Counts, Failure};
-pub use operated::{Asked, Gathering, Named, Page, SHOWN_MAX, Shown, since};
+pub use operated::{Asked, Gathering, Named, Page, Question, SHOWN_MAX, Shown, since};
 pub use probe::{Checked, Probe};
 pub use reach::Reach;
 pub use settings::{Balance, Check, Settings};

@@ -368,7 +368,8 @@ fn gathered(mut lanes: [&mut Upstreams; 2]) -> Vec<Shown> {
     let mut gathering = Gathering::new();
     while let Some(question) = gathering.question() {
         for table in &mut lanes {
-            gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question).unwrap()).unwrap());
+            assert!(question.service.is_none_or(|service| service == 3));
+            gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question.words).unwrap()).unwrap());
         }
     }
     gathering.shown()
@@ -395,6 +396,7 @@ fn an_operator_is_answered_in_json() {
     );
     assert_eq!(answer(&mut table, "upstreams show 0 4096"), Some(expected));
     assert_eq!(answer(&mut table, "upstreams show 18446744073709551615 1").as_deref(), Some(r#"{"all":2,"rows":[]}"#));
+    assert_eq!(answer(&mut table, "upstreams show 0 0").as_deref(), Some(r#"{"all":2,"rows":[]}"#), "how many there are");
     let mut named = |words: &str| answer(&mut table, words);
     assert_eq!(named("upstreams drain 10.0.0.1:1").as_deref(), Some(r#"{"named":1}"#));
     assert_eq!(named("upstreams enable b.test:2").as_deref(), Some(r#"{"named":1}"#), "a name without an address, too");
@@ -422,7 +424,7 @@ fn as_many_upstreams_as_there_may_be_on_many_lanes_are_told_within_the_bound_and
     }
     let mut gathering = Gathering::new();
     while let Some(question) = gathering.question() {
-        let answers: Vec<String> = lanes.iter_mut().map(|lane| answer(lane, &question).unwrap()).collect();
+        let answers: Vec<String> = lanes.iter_mut().map(|lane| answer(lane, &question.words).unwrap()).collect();
         assert!(answers.iter().all(|answer| answer.len() < 40 << 10), "a lane is not held up");
         assert!(answers.iter().map(String::len).sum::<usize>() < 1 << 20, "a control answer has 1 MiB");
         answers.iter().for_each(|answer| gathering.heard("http", 0, serde_json::from_str(answer).unwrap()));
@@ -441,6 +443,36 @@ fn as_many_upstreams_as_there_may_be_on_many_lanes_are_told_within_the_bound_and
 }
 
 #[test]
+fn many_services_on_many_lanes_are_asked_one_by_one_within_the_bound() {
+    const LANES: usize = 64;
+    let name = "a-name-of-usual-length";
+    let table = |lane| {
+        let mut table = Upstreams::new(&format!("{name}.test:80,10.0.0.1:80").parse().unwrap(), Settings::new(), lane);
+        assert!(table.due(at(0)).is_some());
+        table.resolved(at(0), Err("it is not known ".repeat(20)));
+        table
+    };
+    let mut services: Vec<Vec<Upstreams>> = (0..25).map(|_| (0..LANES).map(table).collect()).collect();
+    let mut gathering = Gathering::new();
+    while let Some(question) = gathering.question() {
+        let mut bytes = 0;
+        for (number, lanes) in
+            services.iter_mut().enumerate().filter(|(number, _)| question.service.is_none_or(|one| one == *number))
+        {
+            for table in lanes {
+                let answer = answer(table, &question.words).unwrap();
+                bytes += answer.len() + r#"{"service":"a-service","number":00,"lane":00,"answer":},"#.len();
+                gathering.heard("proxy", number, serde_json::from_str(&answer).unwrap());
+            }
+        }
+        assert!(bytes < 1 << 20, "a control answer has 1 MiB");
+    }
+    let shown = gathering.shown();
+    let numbers: Vec<usize> = shown.iter().map(|one| one.number).collect();
+    assert_eq!(numbers, (0..25).flat_map(|number| [number; 2]).collect::<Vec<_>>());
+}
+
+#[test]
 fn lanes_that_tell_different_numbers_of_rows_are_added_up_right() {
     let many: Vec<String> = (1..=64).map(|port| format!("10.0.0.1:{port}")).collect();
     let mut lanes = [0, 1].map(|lane| Upstreams::new(&many.join(",").parse().unwrap(), Settings::new(), lane));
@@ -449,6 +481,7 @@ fn lanes_that_tell_different_numbers_of_rows_are_added_up_right() {
     }
     let mut gathering = Gathering::new();
     while let Some(question) = gathering.question() {
+        let question = question.words;
         let fewer =
             question.rsplit_once(' ').map(|(words, bytes)| format!("{words} {}", bytes.parse::<usize>().unwrap() / 7)).unwrap();
         for (lane, question) in lanes.iter_mut().zip([&question, &fewer]) {
