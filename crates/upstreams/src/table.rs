@@ -25,6 +25,9 @@ const UPSTREAMS_MAX: usize = 4 * crate::targets::TARGETS_MAX * ADDRESSES_MAX;
 /// Checks that are under way at once, on one lane.
 const CHECKS_MAX: usize = 16;
 
+/// Names that are asked for at once, so that one whose server hangs does not hold up the others. A lane has three helper threads for such calls by default: one is left.
+const RESOLUTIONS_MAX: usize = 2;
+
 /// How much is kept of why a name or a source is not known.
 const FAULT_CHARS_MAX: usize = 300;
 
@@ -77,15 +80,19 @@ impl Tried {
 /// What is to be done outside of the table. Each is under way until its end is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// The addresses of a name, for [`Upstreams::resolved`]. One at a time.
+    /// The addresses of a name, for [`Upstreams::resolved`]. Two at a time.
     Resolve {
+        /// Which of these two.
+        asking: usize,
         /// The name.
         host: String,
         /// The port of its addresses.
         port: u16,
     },
-    /// What a source says, for [`Upstreams::resolved`], as [`Listing::of`] tells it. It counts as a name: one at a time.
+    /// What a source says, for [`Upstreams::resolved`], as [`Listing::of`] tells it. It counts as a name: two at a time.
     List {
+        /// Which of these two.
+        asking: usize,
         /// Which.
         source: Source,
         /// By which its last answer is known.
@@ -188,8 +195,8 @@ pub struct Upstreams {
     turn: u64,
     /// Choices to be made in vain first, so that lanes do not all begin with the same one.
     ahead: usize,
-    /// The target whose name is being resolved.
-    resolving: Option<u16>,
+    /// The targets whose names are being resolved.
+    resolving: [Option<u16>; RESOLUTIONS_MAX],
     /// Nobody asks for a name before.
     rests_until: Instant,
     /// Words of an upstream for which there was no place, until the operator is told.
@@ -213,7 +220,7 @@ impl Upstreams {
             entries: Vec::new(),
             turn: 0,
             ahead: lane,
-            resolving: None,
+            resolving: [None; RESOLUTIONS_MAX],
             rests_until: AT_ONCE,
             unplaced: None,
             candidates: Vec::new(),
@@ -324,8 +331,9 @@ impl Upstreams {
 
     /// There is one target more, in the place of one that has gone if there is one. Returns its number.
     fn list(&mut self, target: &Target, of: Option<u16>, now: Instant) -> usize {
-        let is_used =
-            |number: usize| self.all().any(|one| usize::from(one.target) == number) || self.resolving == Some(number as u16);
+        let is_used = |number: usize| {
+            self.all().any(|one| usize::from(one.target) == number) || self.resolving.contains(&Some(number as u16))
+        };
         let free = self.listed.iter().enumerate().position(|(number, listed)| listed.is_gone && !is_used(number));
         let number = free.unwrap_or(self.listed.len());
         // What an operator said of a source holds for what it names later.
@@ -664,19 +672,17 @@ impl Upstreams {
     }
 
     fn due_name(&mut self, now: Instant) -> Option<Due> {
-        if self.resolving.is_some() || now < self.rests_until {
-            return None;
-        }
+        let asking = self.resolving.iter().position(Option::is_none).filter(|_| self.rests_until <= now)?;
         self.place_due(now);
         // The one that has been due for longest, so that none waits behind others for ever.
         let due = (0..).zip(&mut self.listed).filter(|(_, listed)| listed.resolve_at <= now);
         let (number, listed) = due.min_by_key(|(_, listed)| listed.resolve_at)?;
         let due = match listed.target.place().clone() {
-            Place::Named { host, port } => Due::Resolve { host, port },
-            Place::Source(source) => Due::List { source, stamp: listed.stamp, is_tls: listed.target.tls().is_some() },
+            Place::Named { host, port } => Due::Resolve { asking, host, port },
+            Place::Source(source) => Due::List { asking, source, stamp: listed.stamp, is_tls: listed.target.tls().is_some() },
             Place::At(_) => return None,
         };
-        (listed.resolve_at, self.resolving) = (Instant::NEVER, Some(number));
+        (listed.resolve_at, self.resolving[asking]) = (Instant::NEVER, Some(number));
         Some(due)
     }
 
@@ -705,8 +711,8 @@ impl Upstreams {
 
     /// When [`Upstreams::due`] has something next, as far as is known now; never, until something that is under way has ended.
     pub fn next_due(&self) -> Instant {
-        let names =
-            self.listed.iter().filter(|_| self.resolving.is_none()).map(|listed| listed.resolve_at.max(self.rests_until)).min();
+        let may_ask = self.resolving.iter().any(Option::is_none);
+        let names = self.listed.iter().filter(|_| may_ask).map(|listed| listed.resolve_at.max(self.rests_until)).min();
         let has_room = self.all().filter(|one| one.is_checked).count() < CHECKS_MAX;
         let checks = self.all().filter(|one| has_room && !one.is_leaving).map(|one| one.check_at).min();
         names.into_iter().chain(checks).min().unwrap_or(Instant::NEVER)
@@ -731,10 +737,10 @@ impl Upstreams {
     /// upstream with it, and a file that is broken none either. Returns words for the operator, if there is something new to say.
     ///
     /// # Panics
-    /// If no resolution is under way.
-    pub fn resolved(&mut self, now: Instant, found: impl Into<Found>) -> Option<String> {
+    /// If this one is not under way.
+    pub fn resolved(&mut self, asking: usize, now: Instant, found: impl Into<Found>) -> Option<String> {
         // reason: documented.
-        let target = self.resolving.take().expect("a resolution ends once");
+        let target = self.resolving[asking].take().expect("a resolution ends once");
         if self.listed[usize::from(target)].is_gone {
             return None;
         }
@@ -747,10 +753,10 @@ impl Upstreams {
     /// Nobody could ask for the name that was [due](Upstreams::due): it is due again in a moment, and no name before. That says nothing of the name.
     ///
     /// # Panics
-    /// If no resolution is under way.
-    pub fn put_off(&mut self, now: Instant) {
+    /// If this one is not under way.
+    pub fn put_off(&mut self, asking: usize, now: Instant) {
         // reason: documented.
-        let target = self.resolving.take().expect("a resolution ends once");
+        let target = self.resolving[asking].take().expect("a resolution ends once");
         self.rests_until = now + ASK_AGAIN;
         let listed = &mut self.listed[usize::from(target)];
         if !listed.is_gone {

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 pub struct Tending {
     /// The token of its alarm for that: in [`alarm`](corelane::StreamService::alarm) call [`Tended::tend`](crate::Tended::tend).
     pub alarm: u64,
-    /// The token of its calls on helper threads: in [`completed`](corelane::StreamService::completed) call [`Tended::completed`](crate::Tended::completed).
+    /// The first of two tokens, one behind the other, of its calls on helper threads: in [`completed`](corelane::StreamService::completed) call [`Tended::completed`](crate::Tended::completed).
     pub completed: u64,
     /// Asks for the addresses of a name; [`Tending::system`] unless a test has its own.
     pub resolve: fn(&str, u16) -> Result<Vec<Address>, String>,
@@ -63,14 +63,14 @@ pub(crate) fn tend<T: Talk, S: 'static>(
     while let Some(due) = upstreams.due(cx.now()) {
         match due {
             // Many tables may begin at once: that is no fault of a name.
-            Due::Resolve { .. } | Due::List { .. } if !cx.ask_offload() => upstreams.put_off(cx.now()),
-            Due::List { source, stamp, is_tls } => {
+            Due::Resolve { asking, .. } | Due::List { asking, .. } if !cx.ask_offload() => upstreams.put_off(asking, cx.now()),
+            Due::List { asking, source, stamp, is_tls } => {
                 let list = tending.list;
-                cx.offload(move || Found::Listing(list(&source, stamp, is_tls)), tending.completed);
+                cx.offload(move || Found::Listing(list(&source, stamp, is_tls)), tending.completed + asking as u64);
             }
-            Due::Resolve { host, port } => {
+            Due::Resolve { asking, host, port } => {
                 let resolve = tending.resolve;
-                cx.offload(move || Found::Addresses(resolve(&host, port)), tending.completed);
+                cx.offload(move || Found::Addresses(resolve(&host, port)), tending.completed + asking as u64);
             }
             Due::Check { upstream, .. } => {
                 // reason: one that is checked is there.

@@ -51,8 +51,9 @@ impl Tended {
     }
 
     /// A helper thread has asked for a name or a source; [`Tended::tend`] is due behind it.
-    pub fn completed<T: Talk>(&mut self, cx: &mut Cx<'_, T>, outcome: Outcome) {
-        if let Some(why) = self.upstreams.resolved(cx.now(), found(outcome)) {
+    pub fn completed<T: Talk>(&mut self, cx: &mut Cx<'_, T>, token: u64, outcome: Outcome) {
+        let asking = (token - self.tending.completed) as usize;
+        if let Some(why) = self.upstreams.resolved(asking, cx.now(), found(outcome)) {
             cx.report_kind("resolve", Level::Warn, format_args!("upstreams are not known anew: {why}"));
         }
     }

@@ -146,8 +146,8 @@ impl Application for Forward {
         }
     }
 
-    fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
-        resolved(&self.hub, cx, outcome);
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        resolved(&self.hub, cx, token, outcome);
     }
 
     fn stand_within(&mut self, within: Within<Silent>) {

@@ -361,8 +361,8 @@ impl StreamService for Proxy {
         self.tend(cx);
     }
 
-    fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
-        self.tended.completed(cx, outcome);
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.tended.completed(cx, token, outcome);
         self.serve_early(cx);
         self.tend(cx);
     }

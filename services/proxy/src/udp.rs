@@ -342,8 +342,8 @@ impl DatagramService for UdpProxy {
         }
     }
 
-    fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
-        self.tended.completed(cx, outcome);
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.tended.completed(cx, token, outcome);
         self.tend(cx);
     }
 

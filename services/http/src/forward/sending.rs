@@ -140,7 +140,7 @@ fn tend_upstreams(shared: &HubRef, cx: &mut Cx<'_>) {
 }
 
 /// A helper thread has asked for a name.
-pub(super) fn resolved(shared: &HubRef, cx: &mut Cx<'_>, outcome: Outcome) {
-    shared.borrow_mut().tended.completed(cx, outcome);
+pub(super) fn resolved(shared: &HubRef, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+    shared.borrow_mut().tended.completed(cx, token, outcome);
     tend(shared, cx);
 }
