@@ -21,8 +21,10 @@
 
 mod blame;
 mod choice;
+mod due;
 pub mod entry;
 mod health;
+mod listed;
 mod listing;
 mod one;
 mod operated;
@@ -37,8 +39,10 @@ mod targets;
 mod tend;
 mod tended;
 mod times;
+mod tried;
 
 pub use blame::{failure_to_agree, failure_to_connect};
+pub use due::{Due, Found};
 pub use health::Ejected;
 pub use listing::Listing;
 pub use one::{Counts, Failure};
@@ -48,9 +52,9 @@ pub use reach::Reach;
 pub use settings::{Balance, Check, Settings};
 pub use shown::{Row, State};
 pub use source::{LISTED_MAX, Source};
-pub use table::Found;
-pub use table::{Due, TRIES_MAX, Tried, Upstream, Upstreams};
+pub use table::Upstreams;
 pub use targets::{ADDRESSES_MAX, Place, TARGETS_MAX, Target, TargetError, Targets, WEIGHT_MAX};
 pub use tend::{Tending, address_key, client_key, flow_key};
 pub use tended::Tended;
 pub use times::Times;
+pub use tried::{TRIES_MAX, Tried, Upstream};

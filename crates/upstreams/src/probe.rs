@@ -1,6 +1,7 @@
 //! Checks that are under way: what each asks its upstream, and until when.
 
-use crate::table::{Upstream, Upstreams};
+use crate::table::Upstreams;
+use crate::tried::Upstream;
 use corelane::service::{ConnectionId, Input, Talk};
 use corelane::{Cx, Instant, Output};
 use corelane_wire::http1::{Answer, Limits, Responses, Scratch, Status};

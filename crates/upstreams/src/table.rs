@@ -1,23 +1,22 @@
 //! The table of upstreams of one lane.
 
 use crate::choice::{Candidate, choose};
+use crate::due::{Due, Found};
 use crate::health::{Ejected, Health};
+use crate::listed::{AT_ONCE, Listed};
 use crate::listing::Listing;
 use crate::one::{Failure, One, mark};
 use crate::reach::{Reach, named};
 use crate::settings::{Check, Settings};
 use crate::shown::{Row, State};
-use crate::source::Source;
 use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
-use corelane::service::{Learned, Random};
+use crate::tried::{Tried, Upstream};
+use corelane::service::Random;
 use corelane::{Address, Instant};
 use std::cmp::Ordering;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The most upstreams that one use may try.
-pub const TRIES_MAX: usize = 4;
 
 /// The most upstreams at once, those that are leaving included: where a name has other addresses each time, more are not taken in.
 const UPSTREAMS_MAX: usize = 4 * crate::targets::TARGETS_MAX * ADDRESSES_MAX;
@@ -28,151 +27,11 @@ const CHECKS_MAX: usize = 16;
 /// Names that are asked for at once, so that one whose server hangs does not hold up the others. A lane has three helper threads for such calls by default: one is left.
 const RESOLUTIONS_MAX: usize = 2;
 
-/// How much is kept of why a name or a source is not known.
-const FAULT_CHARS_MAX: usize = 300;
-
-/// Before any turn of a lane.
-const AT_ONCE: Instant = Instant::from_nanoseconds(0);
-
 /// When a name is asked for again that was not resolved.
 const RESOLVE_AGAIN: Duration = Duration::from_secs(5);
 
 /// When names are asked for again that nobody could ask for.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-
-/// Names an upstream in its table. It is good as long as a use, a connection or a check of it has not ended; behind that it may be void.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Upstream {
-    index: u16,
-    generation: NonZeroU16,
-}
-
-/// The upstreams that one use has tried: it tries none twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tried([Option<Upstream>; TRIES_MAX]);
-
-impl Tried {
-    /// Notes one.
-    ///
-    /// # Panics
-    /// Behind [`TRIES_MAX`] of them: ask [`Tried::is_full`] before.
-    pub fn add(&mut self, upstream: Upstream) {
-        // reason: documented.
-        *self.0.iter_mut().find(|place| place.is_none()).expect("a use tries so many at the most") = Some(upstream);
-    }
-
-    /// Whether it was tried.
-    pub fn has(&self, upstream: Upstream) -> bool {
-        self.0.contains(&Some(upstream))
-    }
-
-    /// Whether there is no place for another.
-    pub fn is_full(&self) -> bool {
-        self.0.iter().all(Option::is_some)
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.0.iter().flatten().count()
-    }
-}
-
-/// What is to be done outside of the table. Each is under way until its end is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// The addresses of a name, for [`Upstreams::resolved`]. Two at a time.
-    Resolve {
-        /// Which of these two.
-        asking: usize,
-        /// The name.
-        host: String,
-        /// The port of its addresses.
-        port: u16,
-    },
-    /// What a source says, for [`Upstreams::resolved`], as [`Listing::of`] tells it. It counts as a name: two at a time.
-    List {
-        /// Which of these two.
-        asking: usize,
-        /// Which.
-        source: Source,
-        /// By which its last answer is known.
-        stamp: Option<u64>,
-        /// Whether those that it names are spoken to by TLS.
-        is_tls: bool,
-    },
-    /// Whether an upstream takes a connection, for [`Upstreams::checked`].
-    Check {
-        /// Which.
-        upstream: Upstream,
-        /// Where.
-        address: Address,
-    },
-}
-
-/// What was asked for outside of the table, and has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// The addresses of a name, or why there are none.
-    Addresses(Result<Vec<Address>, String>),
-    /// What a source says.
-    Listing(Listing),
-}
-
-impl From<Result<Vec<Address>, String>> for Found {
-    fn from(found: Result<Vec<Address>, String>) -> Self {
-        Self::Addresses(found)
-    }
-}
-
-#[derive(Debug)]
-struct Listed {
-    target: Target,
-    /// The number of the source that names it, if one does.
-    of: Option<u16>,
-    /// Of a source, by which its last answer is known.
-    stamp: Option<u64>,
-    /// By which name it is asked for in TLS.
-    asked: Option<Arc<Learned>>,
-    /// When its name is resolved next.
-    resolve_at: Instant,
-    /// It has had addresses.
-    is_known: bool,
-    /// Why it was not resolved the last time.
-    fault: Option<String>,
-    /// The operator has taken it out.
-    is_drained: bool,
-    /// The settings name it no more, and it stays until those in its place are known.
-    is_replaced: bool,
-    /// A source that was named while others served: until it was read, those that are replaced stay.
-    replaces: bool,
-    /// It is none of the targets any more; its place is kept as long as something is under way there.
-    is_gone: bool,
-}
-
-impl Listed {
-    /// Notes why it was not resolved. Returns that for the operator, who was told before where it is the same.
-    fn failed(&mut self, why: &str) -> Option<String> {
-        let why: String = why.chars().take(FAULT_CHARS_MAX).collect();
-        let before = self.fault.replace(why.clone());
-        (before.as_ref() != Some(&why)).then_some(why)
-    }
-
-    fn new(target: &Target, of: Option<u16>) -> Self {
-        Self {
-            target: target.clone(),
-            of,
-            stamp: None,
-            asked: target.tls().map(named),
-            resolve_at: if matches!(target.place(), Place::At(_)) { Instant::NEVER } else { AT_ONCE },
-            is_known: false,
-            fault: None,
-            is_drained: false,
-            is_replaced: false,
-            replaces: false,
-            is_gone: false,
-        }
-    }
-}
 
 #[derive(Debug)]
 struct Entry {
@@ -811,7 +670,8 @@ impl Upstreams {
             at.map(|at| found.remove(at));
             self.settle(index);
         }
-        let has_place = found.into_iter().fold(true, |has_place, address| self.admit(target, address, rises_from) && has_place);
+        // Where one has none, no other has.
+        let has_place = found.into_iter().all(|address| self.admit(target, address, rises_from));
         self.check_first(now);
         let listed = &mut self.listed[usize::from(target)];
         if has_place {

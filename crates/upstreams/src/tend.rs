@@ -1,9 +1,10 @@
 //! What a table of upstreams wants done, done on a lane: names are resolved by a helper thread, upstreams are checked by connections.
 
+use crate::due::{Due, Found};
 use crate::listing::Listing;
 use crate::probe::{Checks, Probe};
 use crate::source::Source;
-use crate::table::{Due, Found, Upstreams};
+use crate::table::Upstreams;
 use corelane::admin::reports::Level;
 use corelane::lanes::Url;
 use corelane::service::{Outcome, Random, Talk};

@@ -3,9 +3,10 @@
 use crate::entry::Behind;
 use crate::operated::Asked;
 use crate::probe::{Checks, Probe};
-use crate::table::{Upstream, Upstreams};
+use crate::table::Upstreams;
 use crate::targets::Targets;
 use crate::tend::{Tending, found, tend};
+use crate::tried::Upstream;
 use corelane::admin::reports::Level;
 use corelane::service::{Outcome, Talk};
 use corelane::{Address, Cx, Instant};
