@@ -29,7 +29,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Upstream {
-    /// Its name in to=, or one address of a name
+    /// Its name in to=, where a source stands for all that it names, or one address of a name
     upstream: String,
 }
 

@@ -1,9 +1,9 @@
 //! Upstreams of a running process, asked of its lanes, and as they are shown in lines.
 
-use corelane::admin::control::{ControlError, ask_services_within};
+use corelane::admin::control::{ControlError, ask_service_within, ask_services_within};
 use corelane::admin::watch::{Liveness, ProcessId, RunDirectory, Snapshot, list};
 use corelane_metrics::has_upstreams;
-use corelane_upstreams::{Gathering, Page, Row, Shown, since};
+use corelane_upstreams::{Gathering, Page, Question, Row, Shown, since};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,8 +29,11 @@ pub enum Fault {
 
 /// The answers to these words, of the process whose page is at `page`.
 pub fn answers<T: for<'a> Deserialize<'a>>(page: &Path, words: &str, patience: Duration) -> Result<Vec<Answer<T>>, Fault> {
-    let answer = ask_services_within(page, words, patience).map_err(Fault::Asking)?;
-    serde_json::from_str(&answer).map_err(Fault::Answer)
+    read(ask_services_within(page, words, patience))
+}
+
+fn read<T: for<'a> Deserialize<'a>>(answer: Result<String, ControlError>) -> Result<Vec<Answer<T>>, Fault> {
+    serde_json::from_str(&answer.map_err(Fault::Asking)?).map_err(Fault::Answer)
 }
 
 /// All upstreams of a process, each of a service once.
@@ -39,7 +42,12 @@ pub fn gathered(page: &Path, patience: Duration) -> Result<Vec<Shown>, Fault> {
     while let Some(question) = gathering.question() {
         // A socket takes no time of nothing.
         let left = due.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        for Answer { service, number, answer } in answers::<Page>(page, &question, left)? {
+        let Question { service, words } = question;
+        let answer = match service {
+            None => ask_services_within(page, &words, left),
+            Some(number) => ask_service_within(page, number, &words, left),
+        };
+        for Answer { service, number, answer } in read::<Page>(answer)? {
             gathering.heard(&service, number, answer);
         }
     }

@@ -10,9 +10,11 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A service that is told other options.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     number: usize,
+    /// Its place among all that is set.
+    at: usize,
     /// As it is set now.
     pub value: String,
     /// All of its options that can change while it serves.
@@ -30,24 +32,46 @@ pub enum Became {
     Waits,
 }
 
-/// The changes from `before` to `now` of services that are as they `began` but for such options. `names` are those of the services that run.
-pub fn changes(began: &[Setting], before: &[Setting], now: &[Setting], names: &[String]) -> Vec<Change> {
-    let [began, before, now] = [began, before, now].map(served);
-    let mut changes = Vec::new();
-    let mut number = 0;
-    for (((began, _), (before, _)), (now, value)) in began.iter().zip(&before).zip(&now) {
-        // A file that says all that there is to say is none of them.
-        if names.get(number).is_none_or(|name| name != began.name) {
-            continue;
-        }
-        if began.place == now.place && before.live != now.live {
-            changes.push(Change { number, value: (*value).to_owned(), options: now.live.clone() });
-        }
-        number += 1;
+/// The services that run, in their order, as lanes have them.
+#[derive(Debug)]
+pub struct InForce(Vec<Parts>);
+
+impl InForce {
+    /// As they were set at the start.
+    pub fn new(began: &[Setting]) -> Self {
+        Self(served(began).into_iter().map(|(parts, _)| parts).collect())
     }
-    // Where there are others, nobody knows which is which.
-    let are_same = began.len() == before.len() && before.len() == now.len() && number == names.len();
-    if are_same { changes } else { Vec::new() }
+
+    /// The changes to what is set now of services that are as they began but for such options. What could not be followed before is among them again. `names` are those of the services that run.
+    pub fn changes(&self, now: &[Setting], names: &[String]) -> Vec<Change> {
+        let now = served(now);
+        let mut changes = Vec::new();
+        let mut number = 0;
+        for (at, (running, (now, value))) in self.0.iter().zip(&now).enumerate() {
+            // A file that says all that there is to say is none of them.
+            if names.get(number).is_none_or(|name| name != running.name) {
+                continue;
+            }
+            if running.place == now.place && running.live != now.live {
+                changes.push(Change { number, at, value: (*value).to_owned(), options: now.live.clone() });
+            }
+            number += 1;
+        }
+        // Where there are others, nobody knows which is which.
+        let are_same = self.0.len() == now.len() && number == names.len();
+        if are_same { changes } else { Vec::new() }
+    }
+
+    /// Lanes have this one from now on.
+    pub fn note(&mut self, change: &Change) {
+        self.0[change.at].live.clone_from(&change.options);
+    }
+
+    /// Those that lanes have as they are set now.
+    pub fn whole<'a>(&self, now: &'a [Setting]) -> Vec<&'a str> {
+        let is_so = |(running, (now, value)): (&Parts, (Parts, &'a str))| (*running == now).then_some(value);
+        self.0.iter().zip(served(now)).filter_map(is_so).collect()
+    }
 }
 
 /// Each service, and how it is set.
@@ -57,6 +81,7 @@ fn served(settings: &[Setting]) -> Vec<(Parts, &str)> {
 }
 
 /// The parts of how a service is set.
+#[derive(Debug, PartialEq, Eq)]
 struct Parts {
     name: &'static str,
     /// Where it is served, and its options that do not change.
@@ -95,7 +120,7 @@ mod tests {
     fn found(before: &[&str], now: &[&str], names: &[&str]) -> Vec<(usize, String)> {
         let [before, now] = [before, now].map(|values| values.iter().map(|value| Setting::service(value)).collect::<Vec<_>>());
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        changes(&before, &before, &now, &names).into_iter().map(|change| (change.number, change.options)).collect()
+        InForce::new(&before).changes(&now, &names).into_iter().map(|change| (change.number, change.options)).collect()
     }
 
     #[test]
@@ -127,13 +152,29 @@ mod tests {
     #[test]
     fn a_service_that_is_not_as_it_began_is_not_told() {
         let of = |values: [&str; 2]| values.map(Setting::service);
-        let (began, turned) =
-            (of(["http=http://h:1?root=/", "http=http://h:2?root=/"]), of(["http=http://h:2?root=/", "http=http://h:1?root=/"]));
+        let began = InForce::new(&of(["http=http://h:1?root=/", "http=http://h:2?root=/"]));
         let now = of(["http=http://h:2?root=/&field=/=A: 1", "http=http://h:1?root=/"]);
         let names = ["http".to_owned(), "http".to_owned()];
-        assert_eq!(changes(&began, &turned, &now, &names), [], "the one that runs first is another");
+        assert_eq!(began.changes(&now, &names), [], "the one that runs first is another");
         let now = of(["http=http://h:1?root=/tmp", "http=http://h:2?root=/&field=/=A: 1"]);
-        let told: Vec<usize> = changes(&began, &began, &now, &names).iter().map(|change| change.number).collect();
+        let told: Vec<usize> = began.changes(&now, &names).iter().map(|change| change.number).collect();
         assert_eq!(told, [1], "others are told all the same");
+    }
+
+    #[test]
+    fn what_was_not_followed_is_told_again_and_what_was_is_not() {
+        let of = |values: &[&str]| values.iter().map(|value| Setting::service(value)).collect::<Vec<_>>();
+        let (began, changed) = ("http=http://h:1?root=/&field=/=A: 1", "http=http://h:1?root=/&field=/=B: 2");
+        let (mut in_force, names) = (InForce::new(&of(&[began])), ["http".to_owned()]);
+        let with_another = of(&[changed, "echo=tcp://h:2"]);
+        assert_eq!((in_force.changes(&with_another, &names), in_force.whole(&with_another)), (vec![], vec![]));
+        let now = of(&[changed]);
+        let changes = in_force.changes(&now, &names);
+        assert_eq!((changes.len(), in_force.changes(&now, &names)), (1, changes.clone()), "it waits still");
+        in_force.note(&changes[0]);
+        assert_eq!((in_force.changes(&now, &names), in_force.whole(&now)), (vec![], vec![changed]));
+        let back = of(&[began]);
+        assert_eq!(in_force.changes(&back, &names).len(), 1);
+        assert_eq!(in_force.whole(&back), Vec::<&str>::new());
     }
 }

@@ -3,12 +3,12 @@
 //! ```text
 //! file, environment --settings::again--> what differs from before: limits of time --LiveLimits--> lanes, with their next turn
 //! a gateway's file ---> lanes anew ------> what differs from before: rules, routes --LiveGateway--> lanes, between two packets
-//! field=, redirect=, to= behind a URL ---> what differs from before --LiveServices--> services, each lane with its next turn
+//! field=, redirect=, to= behind a URL ---> what differs from what is in force --LiveServices--> services, each lane with its next turn
 //!                                                                  log-level ---> the thread that writes lines
 //!                                                                  all else ------> words, with its place
 //! ```
 
-use super::live::{self, Became, Change};
+use super::live::{Became, Change, InForce};
 use super::log::Log;
 use super::rule;
 use super::settings::{self, SERVICES, Setting};
@@ -26,12 +26,10 @@ use std::sync::{Mutex, PoisonError};
 /// The key of the level of the log.
 const LOG_LEVEL: &str = "log-level";
 
-/// What was in force before, and who changes it.
+/// What was read and is in force, and who changes it.
 pub struct Reload {
-    /// At the start.
-    began: Vec<Setting>,
     /// Changed by the one thread that hears signals.
-    before: Mutex<Vec<Setting>>,
+    before: Mutex<Before>,
     limits: LiveLimits,
     gateway: Option<LiveGateway>,
     log: Log,
@@ -42,12 +40,19 @@ pub struct Reload {
     confined: Option<BTreeSet<u16>>,
 }
 
+/// What there was before.
+struct Before {
+    /// What was read the last time: words are said of what differs from it.
+    read: Vec<Setting>,
+    /// What services have. One that could not follow has less than what was read.
+    services: InForce,
+}
+
 impl Reload {
     /// For a program that began with these settings.
     pub fn new(began: Vec<Setting>, running: &Running, log: Log, confined: Option<BTreeSet<u16>>) -> Self {
         Self {
-            before: Mutex::new(began.clone()),
-            began,
+            before: Mutex::new(Before { services: InForce::new(&began), read: began }),
             limits: running.limits(),
             gateway: running.gateway(),
             log,
@@ -70,13 +75,14 @@ impl Reload {
     pub fn again(&self) {
         // Nothing is changed in two steps.
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.aside.run(|| self.put_into_force(&before)) {
-            Ok(now) => *before = now,
+        let Before { read, services } = &mut *before;
+        match self.aside.run(|| self.put_into_force(read, services)) {
+            Ok(now) => *read = now,
             Err(why) => Degraded::SettingsKept.say(format_args!("SIGHUP: what was there before is kept: {why:#}")),
         }
     }
 
-    fn put_into_force(&self, before: &[Setting]) -> Result<Vec<Setting>> {
+    fn put_into_force(&self, before: &[Setting], services: &mut InForce) -> Result<Vec<Setting>> {
         let (mut arguments, now) = settings::again()?;
         // Who was taken over from is gone.
         arguments.take_over = None;
@@ -99,8 +105,9 @@ impl Reload {
             self.log.set(log_level);
             say("the level of the log is changed");
         }
-        let followed = self.change_services(before, &now, &lanes);
-        let is_followed = |setting: &Setting| setting.is(SERVICES) && followed.iter().any(|value| value == setting.value());
+        self.change_services(services, &now, &lanes);
+        let followed = services.whole(&now);
+        let is_followed = |setting: &Setting| setting.is(SERVICES) && followed.contains(&setting.value());
         let waits = |setting: &Setting| !(is_live_limit(setting) || setting.is(LOG_LEVEL) || is_followed(setting));
         for (setting, is_set) in differs.into_iter().filter(|(setting, _)| waits(setting)) {
             let gone = if is_set { "" } else { " is gone, which" };
@@ -114,26 +121,26 @@ impl Reload {
 }
 
 impl Reload {
-    /// Tells services of options that they can follow. Returns those that do, as they are set now.
-    fn change_services(&self, before: &[Setting], now: &[Setting], lanes: &Lanes) -> Vec<String> {
-        let changes = live::changes(&self.began, before, now, self.services.names());
+    /// Tells services of options that they can follow, and notes which do.
+    fn change_services(&self, services: &mut InForce, now: &[Setting], lanes: &Lanes) {
+        let changes = services.changes(now, self.services.names());
         let strange = self.confined.as_ref().and_then(|allowed| ports(lanes).into_iter().find(|port| !allowed.contains(port)));
         if let Some(port) = strange.filter(|_| !changes.is_empty()) {
             say(&format!(
                 "the sandbox lets this process connect to the ports of its start alone, and {port} is none of them: no service is changed"
             ));
-            return Vec::new();
+            return;
         }
-        let follow = |change: Change| {
+        let follows = |change: &Change| {
             let whose = now.iter().find(|setting| setting.value() == change.value).map_or_else(String::new, Setting::called);
             match change.put_into_force(&self.services) {
                 Became::InForce => say(&format!("the options of {whose} are changed")),
                 Became::Late(lane) => say(&format!("the options of {whose} are changed, on lane {lane} when its turn ends")),
-                Became::Waits => return None,
+                Became::Waits => return false,
             }
-            Some(change.value)
+            true
         };
-        changes.into_iter().filter_map(follow).collect()
+        changes.iter().filter(|change| follows(change)).for_each(|change| services.note(change));
     }
 }
 

@@ -138,12 +138,13 @@ fn a_hangup_changes_rules_and_upstreams_and_cuts_nobody() {
     let [first, second] = behind.each_ref().map(|server| server.address("http").to_string());
     let folder = Scratch::new();
     let file = folder.path().join("corelane.toml");
-    let write = |to: &str, rules: &str, head: &str| {
-        let text = format!("services = [\"http=http://127.0.0.1:0?to={to}{rules}&head-bytes={head}\"]\nsandbox = \"off\"\n");
+    let write_beside = |to: &str, rules: &str, head: &str, others: &str| {
+        let http = format!("http=http://127.0.0.1:0?to={to}{rules}&head-bytes={head}");
         let next = folder.path().join("next");
-        fs::write(&next, text).unwrap();
+        fs::write(&next, format!("services = [\"{http}\"{others}]\nsandbox = \"off\"\n")).unwrap();
         fs::rename(&next, &file).unwrap();
     };
+    let write = |to: &str, rules: &str, head: &str| write_beside(to, rules, head, "");
     write(&first, "&field=/*=X-A: 1", "4KiB");
     let server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
     let mut stream = connect(server.address("http"));
@@ -164,6 +165,14 @@ fn a_hangup_changes_rules_and_upstreams_and_cuts_nobody() {
     server.signal(Signal::SIGHUP);
     until("what waits is named", || server.words().contains("head-bytes=8KiB\" counts from the next start on"));
     assert!(has(&exchange(&mut stream, "/", "a.example"), "X-B: 2"));
+    // What could not be followed is once it can be.
+    write_beside(&first, "&field=/*=X-C: 3", "4KiB", ", \"echo=tcp://127.0.0.1:0\"");
+    server.signal(Signal::SIGHUP);
+    until("what waits is named", || server.words().contains("echo=tcp://127.0.0.1:0\" counts from the next start on"));
+    assert!(has(&exchange(&mut stream, "/", "a.example"), "X-B: 2"));
+    write(&first, "&field=/*=X-C: 3", "4KiB");
+    server.signal(Signal::SIGHUP);
+    until("it is followed", || has(&exchange(&mut stream, "/", "a.example"), "X-C: 3"));
     end_all([server].into_iter().chain(behind));
 }
 

@@ -65,7 +65,12 @@ impl Watched {
 fn gathered(services: &LiveServices) -> Option<Vec<Shown>> {
     let (mut gathering, due) = (Gathering::new(), Instant::now() + PATIENCE);
     while let Some(question) = gathering.question() {
-        for answered in services.glance(&question, due.saturating_duration_since(Instant::now()))? {
+        let left = due.saturating_duration_since(Instant::now());
+        let answers = match question.service {
+            None => services.glance(&question.words, left),
+            Some(number) => services.glance_one(number, &question.words, left),
+        };
+        for answered in answers? {
             if let Ok(page) = serde_json::from_str(&answered.answer) {
                 gathering.heard(&answered.service, answered.number, page);
             }

@@ -100,6 +100,12 @@ impl Datagrams {
         self.arrivals.push(Arrival { peer, asked, interface, datagram_bytes: datagram_bytes as u32, range });
     }
 
+    /// Leaves only those arrivals in it that are fit: a lane's part.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
+    pub fn retain(&mut self, is_fit: impl FnMut(&Arrival) -> bool) {
+        self.arrivals.retain(is_fit);
+    }
+
     /// The arrivals in order.
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! * **A value without a socket or a clock.** [`Upstreams`] is told what has happened and when. It says what is to be done ([`Upstreams::due`]): a name to be resolved, an
-//!   upstream to be checked. [`tend`] does both on a lane, for services over connections.
+//!   upstream to be checked. [`Tended`] does both on a lane, for services over connections and over datagrams.
 //! * **A name with several addresses is several upstreams.** Each has its own health and counters. They come and go as the name is resolved again. One that has gone is
 //!   taken no more, and leaves when its last use has ended.
 //! * **A source** names upstreams in its turn: a file, or SRV records. Helper threads look at it again and again; a source that fails, or is broken, leaves those that are known.
@@ -21,8 +21,10 @@
 
 mod blame;
 mod choice;
+mod due;
 pub mod entry;
 mod health;
+mod listed;
 mod listing;
 mod one;
 mod operated;
@@ -35,20 +37,24 @@ mod srv;
 mod table;
 mod targets;
 mod tend;
+mod tended;
 mod times;
+mod tried;
 
 pub use blame::{failure_to_agree, failure_to_connect};
+pub use due::{Due, Found};
 pub use health::Ejected;
 pub use listing::Listing;
 pub use one::{Counts, Failure};
-pub use operated::{Asked, Gathering, Named, Page, SHOWN_MAX, Shown, since};
-pub use probe::{Checked, Checks, Probe};
+pub use operated::{Asked, Gathering, Named, Page, Question, SHOWN_MAX, Shown, since};
+pub use probe::{Checked, Probe};
 pub use reach::Reach;
 pub use settings::{Balance, Check, Settings};
 pub use shown::{Row, State};
 pub use source::{LISTED_MAX, Source};
-pub use table::Found;
-pub use table::{Due, TRIES_MAX, Tried, Upstream, Upstreams};
+pub use table::Upstreams;
 pub use targets::{ADDRESSES_MAX, Place, TARGETS_MAX, Target, TargetError, Targets, WEIGHT_MAX};
-pub use tend::{Tending, address_key, client_key, flow_key, found, tend};
+pub use tend::{Tending, address_key, client_key, flow_key};
+pub use tended::Tended;
 pub use times::Times;
+pub use tried::{TRIES_MAX, Tried, Upstream};

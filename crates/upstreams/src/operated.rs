@@ -1,10 +1,11 @@
 //! What an operator asks of upstreams ([`StreamService::operate`](corelane::StreamService::operate)), and what those who ask make of the answers of all lanes.
 //!
 //! ```text
-//! Gathering --`upstreams show FROM BYTES`--> each service on each lane: Asked, with its tables --rows from that number on--> Gathering: each upstream of a service once
+//! Gathering --`upstreams show 0 0`--------> each service on each lane: Asked --how many rows--> Gathering: services that have some
+//!           --`upstreams show FROM BYTES`--> one of these services on each lane: Asked, with its tables --rows from that number on--> Gathering: each upstream of a service once
 //! ```
 //!
-//! Each answers with so many bytes at the most, and with one row at least. So no lane is held up by an answer, and all answers together are within what a control answer may have.
+//! Each answers with so many bytes at the most, and with one row at least where it may have any. So no lane is held up by an answer, and all answers together are within what a control answer may have.
 
 use crate::shown::Row;
 use crate::table::Upstreams;
@@ -59,7 +60,7 @@ impl<'a> Asked<'a> {
                 for row in table.rows_from(from.saturating_sub(self.seen), self.now) {
                     // reason: all keys are strings, and writing to a string does not fail.
                     self.bytes += serde_json::to_string(&row).expect("a row can be written").len() + 1;
-                    if self.bytes > bytes && !self.page.rows.is_empty() {
+                    if self.bytes > bytes && (bytes == 0 || !self.page.rows.is_empty()) {
                         break;
                     }
                     self.page.rows.push(row);
@@ -111,17 +112,37 @@ pub struct Shown {
     pub row: Row,
 }
 
-/// The most rows that are asked for, whatever a process says that it has.
-const ROWS_MAX: usize = 1 << 14;
+/// The most that is asked, whatever a process says that it has.
+const QUESTIONS_MAX: usize = 1 << 14;
 
 /// The most upstreams that are shown of a process.
 pub const SHOWN_MAX: usize = 4 << 10;
 
-/// The rows of all lanes, asked for page by page. Each upstream of a service is there once.
+/// What is to be asked next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The number of the service that is asked, on all lanes; none for all of them.
+    pub service: Option<usize>,
+    /// The words.
+    pub words: String,
+}
+
+/// How far the gathering has come.
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Begins,
+    /// All services were asked how many rows they have.
+    Counts,
+    /// These services, with how many answer for each, the next one last; it was asked from this row on.
+    Asks { left: Vec<(usize, usize)>, from: usize },
+}
+
+/// The rows of all lanes, asked for service by service and page by page. Each upstream of a service is there once.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// From which row on all were asked the last time.
-    asked: Option<usize>,
+    stage: Stage,
+    questions: usize,
     /// The answers to the last question: lanes tell as many rows as they have bytes for.
     heard: Vec<(String, usize, Page)>,
     shown: Vec<Shown>,
@@ -135,24 +156,40 @@ impl Gathering {
         Self::default()
     }
 
-    /// What is to be asked of all services next; none once all is there.
-    pub fn question(&mut self) -> Option<String> {
-        let Some(before) = self.asked else {
-            self.asked = Some(0);
-            // Nobody knows yet how many answer: each tells one row.
-            return Some("upstreams show 0 1".to_owned());
-        };
+    /// What is to be asked next; none once all is there.
+    pub fn question(&mut self) -> Option<Question> {
+        self.questions += 1;
         let heard = std::mem::take(&mut self.heard);
-        let bytes = (ANSWERS_BYTES / heard.len().max(1)).min(ANSWER_BYTES);
+        let (left, from) = match std::mem::take(&mut self.stage) {
+            Stage::Begins => {
+                self.stage = Stage::Counts;
+                return Some(Question { service: None, words: "upstreams show 0 0".to_owned() });
+            }
+            Stage::Counts => (services_in(&heard), 0),
+            Stage::Asks { mut left, from } => match self.take_page(heard, from) {
+                Some(told) => (left, from + told),
+                None => {
+                    left.pop();
+                    (left, 0)
+                }
+            },
+        };
+        let next = left.last().copied();
+        self.stage = Stage::Asks { left, from };
+        let (service, answers) = next.filter(|_| self.questions <= QUESTIONS_MAX && self.shown.len() < SHOWN_MAX)?;
+        let bytes = (ANSWERS_BYTES / answers.max(1)).clamp(1, ANSWER_BYTES);
+        Some(Question { service: Some(service), words: format!("upstreams show {from} {bytes}") })
+    }
+
+    /// Takes the rows from this one on that all have told. Returns how many if there are more.
+    fn take_page(&mut self, heard: Vec<(String, usize, Page)>, from: usize) -> Option<usize> {
         // All go on with the same row: the one behind those that each has told.
-        let is_cut = |page: &&Page| page.rows.len() < page.all.saturating_sub(before);
+        let is_cut = |page: &&Page| page.rows.len() < page.all.saturating_sub(from);
         let told = heard.iter().map(|(_, _, page)| page).filter(is_cut).map(|page| page.rows.len()).min();
         for (service, number, page) in heard {
             self.take(&service, number, page.rows.into_iter().take(told.unwrap_or(usize::MAX)));
         }
-        let from = before + told.filter(|told| *told > 0)?;
-        self.asked = Some(from);
-        (from < ROWS_MAX && self.shown.len() < SHOWN_MAX).then(|| format!("upstreams show {from} {bytes}"))
+        told.filter(|told| *told > 0)
     }
 
     /// One lane's answer for the service of this name and number.
@@ -176,12 +213,16 @@ impl Gathering {
 
     /// All of them, service by service.
     pub fn shown(mut self) -> Vec<Shown> {
-        for (service, number, page) in std::mem::take(&mut self.heard) {
-            self.take(&service, number, page.rows.into_iter());
-        }
         self.shown.sort_by_key(|one| one.number);
         self.shown
     }
+}
+
+/// The services that have answered and have rows, with how many have answered for each, the first one last.
+fn services_in(heard: &[(String, usize, Page)]) -> Vec<(usize, usize)> {
+    let mut services: BTreeMap<usize, usize> = BTreeMap::new();
+    heard.iter().filter(|(_, _, page)| page.all > 0).for_each(|(_, number, _)| *services.entry(*number).or_default() += 1);
+    services.into_iter().rev().collect()
 }
 
 /// What has been counted since an earlier look at the same process.

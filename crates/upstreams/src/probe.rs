@@ -1,6 +1,7 @@
 //! Checks that are under way: what each asks its upstream, and until when.
 
-use crate::table::{Upstream, Upstreams};
+use crate::table::Upstreams;
+use crate::tried::Upstream;
 use corelane::service::{ConnectionId, Input, Talk};
 use corelane::{Cx, Instant, Output};
 use corelane_wire::http1::{Answer, Limits, Responses, Scratch, Status};
@@ -106,7 +107,7 @@ impl Probe {
 
 /// The connections of checks that are under way, on one lane.
 #[derive(Debug, Default)]
-pub struct Checks(Vec<(ConnectionId, Instant)>);
+pub(crate) struct Checks(Vec<(ConnectionId, Instant)>);
 
 impl Checks {
     pub(crate) fn begin(&mut self, check: ConnectionId, until: Instant) {
@@ -114,7 +115,7 @@ impl Checks {
     }
 
     /// One has ended.
-    pub fn end(&mut self, check: ConnectionId) {
+    pub(crate) fn end(&mut self, check: ConnectionId) {
         self.0.retain(|(known, _)| *known != check);
     }
 
@@ -125,12 +126,12 @@ impl Checks {
     }
 
     /// Breaks off all: for a drain, which waits for those that are not open yet.
-    pub fn end_all<T: Talk>(&mut self, cx: &mut Cx<'_, T>) {
+    pub(crate) fn end_all<T: Talk>(&mut self, cx: &mut Cx<'_, T>) {
         self.0.drain(..).for_each(|(check, _)| cx.abort(check));
     }
 
     /// When something is to be done next: for a check that is late, or for the table.
-    pub fn next_due(&self, upstreams: &Upstreams, now: Instant) -> Instant {
+    pub(crate) fn next_due(&self, upstreams: &Upstreams, now: Instant) -> Instant {
         // One that was broken off just now ends in its own time.
         let late = self.0.iter().map(|(_, until)| *until).filter(|until| *until > now).min();
         late.map_or(upstreams.next_due(), |late| late.min(upstreams.next_due()))

@@ -21,6 +21,9 @@ const PATIENCE_FOR_ONE: Duration = Duration::from_secs(2);
 /// The longest answer by UDP: there are 512 bytes at the most where nothing else was agreed on.
 const DATAGRAM_BYTES_MAX: usize = 4 << 10;
 
+/// When the question is sent again to one that has not answered: datagrams are lost.
+const AGAIN: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
+
 /// The most servers that are asked, as of any resolver.
 const SERVERS_MAX: usize = 3;
 
@@ -36,7 +39,7 @@ const TTL: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Record {
-    /// Those of the least number that can be had are used.
+    /// Those of the least number that can be had are used. Behind [`ask`] it is its rank among all of the name, from 0 on: beside others the best of a name stand as those that have no priority.
     pub priority: u16,
     /// Its part beside others of the same priority.
     pub weight: u16,
@@ -72,37 +75,54 @@ enum Said {
 }
 
 fn words(error: &Error) -> String {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("it has not answered within {PATIENCE_FOR_ONE:?}"),
-        _ => error.to_string(),
-    }
+    if is_late(error) { format!("it has not answered within {PATIENCE_FOR_ONE:?}") } else { error.to_string() }
 }
 
 /// The name servers of the system (resolv.conf(5)).
 fn of_system() -> Vec<SocketAddr> {
     let mut text = String::new();
     let read = File::open("/etc/resolv.conf").and_then(|file| file.take(RESOLVERS_BYTES_MAX).read_to_string(&mut text));
-    let servers = text.lines().filter_map(|line| line.strip_prefix("nameserver")?.trim().parse::<IpAddr>().ok());
-    let servers: Vec<SocketAddr> = servers.take(SERVERS_MAX).map(|ip| SocketAddr::new(ip, 53)).collect();
-    match (read, servers.is_empty()) {
+    match read.map(|_| servers(&text)).unwrap_or_default() {
         // As the system's own resolver does.
-        (_, true) => vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 53)],
-        (_, false) => servers,
+        none if none.is_empty() => vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 53)],
+        servers => servers,
     }
+}
+
+/// The name servers of such a file: each stands behind its word, and words of whoever wrote that behind `#` or `;`.
+fn servers(text: &str) -> Vec<SocketAddr> {
+    let server = |line: &str| {
+        let words = line.split(['#', ';']).next()?.strip_prefix("nameserver")?;
+        words.starts_with([' ', '\t']).then(|| words.split_whitespace().next()?.parse::<IpAddr>().ok())?
+    };
+    text.lines().filter_map(server).take(SERVERS_MAX).map(|ip| SocketAddr::new(ip, 53)).collect()
 }
 
 fn ask_one(name: &str, server: SocketAddr, until: Instant) -> Result<Said, Error> {
     // A new socket has a port of the kernel's choice: nobody who does not see the question guesses both numbers.
-    let number = RandomState::new().hash_one(until) as u16;
+    let (number, begun) = (RandomState::new().hash_one(until) as u16, Instant::now());
     let question = question(name, number)?;
     let any: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(server)?;
     socket.send(&question)?;
+    let mut again = AGAIN.iter().map(|after| begun + *after);
+    let mut next = again.next();
     let mut bytes = [0; DATAGRAM_BYTES_MAX];
     loop {
-        socket.set_read_timeout(Some(left(until)?))?;
-        let read = socket.recv(&mut bytes)?;
+        let wait = next.map_or(until, |next| next.min(until));
+        let received = left(wait).and_then(|left| {
+            socket.set_read_timeout(Some(left))?;
+            socket.recv(&mut bytes)
+        });
+        let read = match received {
+            Err(error) if is_late(&error) && wait < until => {
+                socket.send(&question)?;
+                next = again.next();
+                continue;
+            }
+            received => received?,
+        };
         // More has come than an answer may have.
         if read == DATAGRAM_BYTES_MAX {
             continue;
@@ -132,6 +152,11 @@ fn ask_by_stream(name: &str, server: SocketAddr, question: &[u8], until: Instant
         Some(Err(Faulty::Refused(words))) => Err(Error::other(words)),
         Some(Err(Faulty::Cut)) | None => Err(Error::other("its answer cannot be read")),
     }
+}
+
+/// Whether an error says that nothing has come in time.
+fn is_late(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// Reads all of it until then, however slowly it comes.
@@ -228,6 +253,16 @@ fn is_host(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
+/// Numbers the priorities of what is sorted by them.
+fn rank(found: &mut [Record]) {
+    let mut known = BTreeSet::new();
+    for record in found {
+        known.insert(record.priority);
+        // No more are listed than have numbers.
+        record.priority = (known.len() - 1) as u16;
+    }
+}
+
 /// As many as there may be, the best first.
 fn chosen(mut found: Vec<Record>, ttl: u32) -> Said {
     // A single record with the root for its host says that the service is decidedly not there (RFC 2782).
@@ -245,6 +280,7 @@ fn chosen(mut found: Vec<Record>, ttl: u32) -> Said {
         let weight = u32::from(record.weight) * u32::from(crate::targets::WEIGHT_MAX) / u32::from(most);
         record.weight = (weight as u16).max(1);
     }
+    rank(&mut found);
     Said::Records(found, Duration::from_secs(ttl.into()).clamp(TTL.0, TTL.1))
 }
 

@@ -1,23 +1,22 @@
 //! The table of upstreams of one lane.
 
 use crate::choice::{Candidate, choose};
+use crate::due::{Due, Found};
 use crate::health::{Ejected, Health};
+use crate::listed::{AT_ONCE, Listed};
 use crate::listing::Listing;
 use crate::one::{Failure, One, mark};
 use crate::reach::{Reach, named};
 use crate::settings::{Check, Settings};
 use crate::shown::{Row, State};
-use crate::source::Source;
 use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
-use corelane::service::{Learned, Random};
+use crate::tried::{Tried, Upstream};
+use corelane::service::Random;
 use corelane::{Address, Instant};
 use std::cmp::Ordering;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The most upstreams that one use may try.
-pub const TRIES_MAX: usize = 4;
 
 /// The most upstreams at once, those that are leaving included: where a name has other addresses each time, more are not taken in.
 const UPSTREAMS_MAX: usize = 4 * crate::targets::TARGETS_MAX * ADDRESSES_MAX;
@@ -25,138 +24,14 @@ const UPSTREAMS_MAX: usize = 4 * crate::targets::TARGETS_MAX * ADDRESSES_MAX;
 /// Checks that are under way at once, on one lane.
 const CHECKS_MAX: usize = 16;
 
-/// How much is kept of why a name or a source is not known.
-const FAULT_CHARS_MAX: usize = 300;
-
-/// Before any turn of a lane.
-const AT_ONCE: Instant = Instant::from_nanoseconds(0);
+/// Names that are asked for at once, so that one whose server hangs does not hold up the others. A lane has three helper threads for such calls by default: one is left.
+const RESOLUTIONS_MAX: usize = 2;
 
 /// When a name is asked for again that was not resolved.
 const RESOLVE_AGAIN: Duration = Duration::from_secs(5);
 
-/// Names an upstream in its table. It is good as long as a use, a connection or a check of it has not ended; behind that it may be void.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Upstream {
-    index: u16,
-    generation: NonZeroU16,
-}
-
-/// The upstreams that one use has tried: it tries none twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tried([Option<Upstream>; TRIES_MAX]);
-
-impl Tried {
-    /// Notes one.
-    ///
-    /// # Panics
-    /// Behind [`TRIES_MAX`] of them: ask [`Tried::is_full`] before.
-    pub fn add(&mut self, upstream: Upstream) {
-        // reason: documented.
-        *self.0.iter_mut().find(|place| place.is_none()).expect("a use tries so many at the most") = Some(upstream);
-    }
-
-    /// Whether it was tried.
-    pub fn has(&self, upstream: Upstream) -> bool {
-        self.0.contains(&Some(upstream))
-    }
-
-    /// Whether there is no place for another.
-    pub fn is_full(&self) -> bool {
-        self.0.iter().all(Option::is_some)
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.0.iter().flatten().count()
-    }
-}
-
-/// What is to be done outside of the table. Each is under way until its end is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// The addresses of a name, for [`Upstreams::resolved`]. One at a time.
-    Resolve {
-        /// The name.
-        host: String,
-        /// The port of its addresses.
-        port: u16,
-    },
-    /// What a source says, for [`Upstreams::resolved`], as [`Listing::of`] tells it. It counts as a name: one at a time.
-    List {
-        /// Which.
-        source: Source,
-        /// By which its last answer is known.
-        stamp: Option<u64>,
-        /// Whether those that it names are spoken to by TLS.
-        is_tls: bool,
-    },
-    /// Whether an upstream takes a connection, for [`Upstreams::checked`].
-    Check {
-        /// Which.
-        upstream: Upstream,
-        /// Where.
-        address: Address,
-    },
-}
-
-/// What was asked for outside of the table, and has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// The addresses of a name, or why there are none.
-    Addresses(Result<Vec<Address>, String>),
-    /// What a source says.
-    Listing(Listing),
-}
-
-impl From<Result<Vec<Address>, String>> for Found {
-    fn from(found: Result<Vec<Address>, String>) -> Self {
-        Self::Addresses(found)
-    }
-}
-
-#[derive(Debug)]
-struct Listed {
-    target: Target,
-    /// The number of the source that names it, if one does.
-    of: Option<u16>,
-    /// Of a source, by which its last answer is known.
-    stamp: Option<u64>,
-    /// By which name it is asked for in TLS.
-    asked: Option<Arc<Learned>>,
-    /// When its name is resolved next.
-    resolve_at: Instant,
-    /// It has had addresses.
-    is_known: bool,
-    /// Why it was not resolved the last time.
-    fault: Option<String>,
-    /// The operator has taken it out.
-    is_drained: bool,
-    /// It is none of the targets any more; its place is kept as long as something is under way there.
-    is_gone: bool,
-}
-
-impl Listed {
-    /// Notes why it was not resolved. Returns that for the operator, who was told before where it is the same.
-    fn failed(&mut self, why: &str) -> Option<String> {
-        let why: String = why.chars().take(FAULT_CHARS_MAX).collect();
-        let before = self.fault.replace(why.clone());
-        (before.as_ref() != Some(&why)).then_some(why)
-    }
-
-    fn new(target: &Target, of: Option<u16>) -> Self {
-        Self {
-            target: target.clone(),
-            of,
-            stamp: None,
-            asked: target.tls().map(named),
-            resolve_at: if matches!(target.place(), Place::At(_)) { Instant::NEVER } else { AT_ONCE },
-            is_known: false,
-            fault: None,
-            is_drained: false,
-            is_gone: false,
-        }
-    }
-}
+/// When names are asked for again that nobody could ask for.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 struct Entry {
@@ -179,8 +54,12 @@ pub struct Upstreams {
     turn: u64,
     /// Choices to be made in vain first, so that lanes do not all begin with the same one.
     ahead: usize,
-    /// The target whose name is being resolved.
-    resolving: Option<u16>,
+    /// The targets whose names are being resolved.
+    resolving: [Option<u16>; RESOLUTIONS_MAX],
+    /// Nobody asks for a name before.
+    rests_until: Instant,
+    /// Words of an upstream for which there was no place, until the operator is told.
+    unplaced: Option<String>,
     /// Reused by each choice.
     candidates: Vec<Candidate>,
     /// With what checks of upstreams behind TLS begin.
@@ -200,14 +79,17 @@ impl Upstreams {
             entries: Vec::new(),
             turn: 0,
             ahead: lane,
-            resolving: None,
+            resolving: [None; RESOLUTIONS_MAX],
+            rests_until: AT_ONCE,
+            unplaced: None,
             candidates: Vec::new(),
             preface: Vec::new(),
         };
         for (number, target) in (0..).zip(targets.all()) {
             if let Place::At(address) = target.place() {
                 table.listed[usize::from(number)].is_known = true;
-                table.admit(number, address.clone(), None);
+                let has_place = table.admit(number, address.clone(), None);
+                assert!(has_place, "a list has fewer upstreams than a table");
             }
         }
         table
@@ -232,7 +114,7 @@ impl Upstreams {
     }
 
     /// From now on there are these targets. Those that were there before keep their health, their counters and their connections; those that are there no more are taken by
-    /// nobody, and leave when what is under way there has ended. What is [due](Upstreams::due) has changed then. Those of [groups](Target::group) but the first stay. Returns
+    /// nobody once the new sources have been read and one of the new ones is known, and leave when what is under way there has ended. What is [due](Upstreams::due) has changed then. Those of [groups](Target::group) but the first stay. Returns
     /// whether it can be followed: no client of TLS is there where none was asked for at the start.
     pub fn retarget(&mut self, targets: &Targets, now: Instant) -> bool {
         if !self.can_retarget(targets) {
@@ -249,8 +131,10 @@ impl Upstreams {
         let before: Vec<usize> = (0..self.listed.len()).filter(|&number| is_of(&self.listed[number])).collect();
         for &number in &before {
             match targets.iter().find(|target| target.is_same(&self.listed[number].target)) {
+                None if of.is_none() => self.listed[number].is_replaced = true,
                 None => self.let_go(number as u16),
                 Some(target) => {
+                    self.listed[number].is_replaced = false;
                     (self.listed[number].target, self.listed[number].asked) = (target.clone(), target.tls().map(named));
                     let ones = self.entries.iter_mut().filter_map(|entry| entry.one.as_mut());
                     for one in ones.filter(|one| usize::from(one.target) == number) {
@@ -261,10 +145,27 @@ impl Upstreams {
         }
         for target in targets {
             if !before.iter().any(|&number| self.listed[number].target.is_same(target)) {
-                self.list(target, of, now);
+                let number = self.list(target, of, now);
+                self.listed[number].replaces = of.is_none() && matches!(target.place(), Place::Source(_));
             }
         }
+        self.let_go_replaced();
         self.check_first(now);
+    }
+
+    /// Lets those go that the settings name no more, once those in their place are known. So settings with a source that cannot be read leave nobody without an upstream.
+    fn let_go_replaced(&mut self) {
+        let is_there = |listed: &&Listed| !listed.is_gone && listed.of.is_none() && listed.target.group() == 0;
+        let is_new = |listed: &&Listed| is_there(listed) && !listed.is_replaced;
+        let is_unread = self.listed.iter().filter(is_new).any(|listed| listed.replaces && !listed.is_known);
+        let are_known = !is_unread && self.listed.iter().filter(is_new).any(|listed| listed.is_known);
+        for number in 0..self.listed.len() {
+            let listed = &self.listed[number];
+            // Nobody has anything of one that is not known.
+            if is_there(&listed) && listed.is_replaced && (are_known || !listed.is_known) {
+                self.let_go(number as u16);
+            }
+        }
     }
 
     /// Whether that can be followed.
@@ -287,20 +188,54 @@ impl Upstreams {
         of_source.into_iter().for_each(|number| self.let_go(number as u16));
     }
 
-    /// There is one target more, in the place of one that has gone if there is one.
-    fn list(&mut self, target: &Target, of: Option<u16>, now: Instant) {
-        let is_used =
-            |number: usize| self.all().any(|one| usize::from(one.target) == number) || self.resolving == Some(number as u16);
+    /// There is one target more, in the place of one that has gone if there is one. Returns its number.
+    fn list(&mut self, target: &Target, of: Option<u16>, now: Instant) -> usize {
+        let is_used = |number: usize| {
+            self.all().any(|one| usize::from(one.target) == number) || self.resolving.contains(&Some(number as u16))
+        };
         let free = self.listed.iter().enumerate().position(|(number, listed)| listed.is_gone && !is_used(number));
         let number = free.unwrap_or(self.listed.len());
+        // What an operator said of a source holds for what it names later.
+        let is_drained = of.is_some_and(|source| self.listed[usize::from(source)].is_drained);
+        let new = Listed { is_drained, ..Listed::new(target, of) };
         match free {
-            Some(free) => self.listed[free] = Listed::new(target, of),
-            None => self.listed.push(Listed::new(target, of)),
+            Some(free) => self.listed[free] = new,
+            None => self.listed.push(new),
         }
-        if let Place::At(address) = target.place() {
+        if let Place::At(_) = target.place() {
             self.listed[number].is_known = true;
-            self.admit(number as u16, address.clone(), Some(now));
+            self.place(number as u16, now);
         }
+        number
+    }
+
+    /// Takes in one that is written as an address, now or when there is a place for it.
+    fn place(&mut self, number: u16, now: Instant) {
+        let Place::At(address) = self.listed[usize::from(number)].target.place().clone() else { return };
+        let has_place = self.admit(number, address, Some(now));
+        let listed = &mut self.listed[usize::from(number)];
+        if has_place {
+            (listed.resolve_at, listed.fault) = (Instant::NEVER, None);
+        } else {
+            listed.resolve_at = now + RESOLVE_AGAIN;
+            self.lacks_place(number);
+        }
+    }
+
+    /// There is no place for an upstream, or for all addresses of one: the operator is told once.
+    fn lacks_place(&mut self, number: u16) {
+        let words = format!(
+            "there are {UPSTREAMS_MAX} upstreams at the most, those that are leaving included: it is taken in once there is a place"
+        );
+        let listed = &mut self.listed[usize::from(number)];
+        if let Some(new) = listed.failed(&words) {
+            self.unplaced = Some(format!("upstream {}: {new}", listed.target.name()));
+        }
+    }
+
+    /// Words for the operator, if there was no place for an upstream since they were taken last.
+    pub fn take_unplaced(&mut self) -> Option<String> {
+        self.unplaced.take()
     }
 
     /// Has those checked that were not yet: not all at once, and not on all lanes at once.
@@ -312,7 +247,8 @@ impl Upstreams {
         }
     }
 
-    fn admit(&mut self, target: u16, address: Address, rises_from: Option<Instant>) {
+    /// Takes in an upstream; false where there is no place for it.
+    fn admit(&mut self, target: u16, address: Address, rises_from: Option<Instant>) -> bool {
         let listed = &self.listed[usize::from(target)];
         let mark = mark(&address);
         let one = One {
@@ -343,8 +279,9 @@ impl Upstreams {
             None if self.entries.len() < UPSTREAMS_MAX => {
                 self.entries.push(Entry { generation: NonZeroU16::MIN, one: Some(one) })
             }
-            None => {}
+            None => return false,
         }
+        true
     }
 
     fn all(&self) -> impl Iterator<Item = &One> {
@@ -546,7 +483,7 @@ impl Upstreams {
         self.settle(upstream.index);
     }
 
-    /// Takes upstreams out: nothing new goes there, and what is under way goes on. `name` is a target as it was written, or one address of a name, with `SITE/` before it if only those of one site are meant. Returns how many
+    /// Takes upstreams out: nothing new goes there, and what is under way goes on. `name` is a target as it was written, a source with all that it names, or one address of a name, with `SITE/` before it if only those of one site are meant. Returns how many
     /// it names; 0 for an unknown one.
     pub fn drain(&mut self, name: &str) -> usize {
         self.set_drained(name, true, |_| {})
@@ -560,13 +497,16 @@ impl Upstreams {
     fn set_drained(&mut self, name: &str, is_drained: bool, changed: impl Fn(&mut One)) -> usize {
         let of_site = self.site.as_deref().and_then(|site| name.strip_prefix(site)?.strip_prefix('/'));
         let name = of_site.unwrap_or(name);
-        // Several groups may have it.
+        // Several groups may have it, and a source stands for those that it names.
+        let is_named = |listed: &Listed| !listed.is_gone && listed.target.name() == name;
+        let named: Vec<usize> = (0..self.listed.len()).filter(|&number| is_named(&self.listed[number])).collect();
+        let of_named = |listed: &Listed| !listed.is_gone && listed.of.is_some_and(|source| named.contains(&source.into()));
         let mut targets = Vec::new();
-        for (target, listed) in
-            self.listed.iter_mut().enumerate().filter(|(_, listed)| !listed.is_gone && listed.target.name() == name)
-        {
-            listed.is_drained = is_drained;
-            targets.push(target);
+        for number in 0..self.listed.len() {
+            if named.contains(&number) || of_named(&self.listed[number]) {
+                self.listed[number].is_drained = is_drained;
+                targets.push(number);
+            }
         }
         let mut addresses = 0;
         for one in self.entries.iter_mut().filter_map(|entry| entry.one.as_mut()) {
@@ -591,19 +531,29 @@ impl Upstreams {
     }
 
     fn due_name(&mut self, now: Instant) -> Option<Due> {
-        if self.resolving.is_some() {
-            return None;
-        }
+        let asking = self.resolving.iter().position(Option::is_none).filter(|_| self.rests_until <= now)?;
+        self.place_due(now);
         // The one that has been due for longest, so that none waits behind others for ever.
         let due = (0..).zip(&mut self.listed).filter(|(_, listed)| listed.resolve_at <= now);
         let (number, listed) = due.min_by_key(|(_, listed)| listed.resolve_at)?;
         let due = match listed.target.place().clone() {
-            Place::Named { host, port } => Due::Resolve { host, port },
-            Place::Source(source) => Due::List { source, stamp: listed.stamp, is_tls: listed.target.tls().is_some() },
+            Place::Named { host, port } => Due::Resolve { asking, host, port },
+            Place::Source(source) => Due::List { asking, source, stamp: listed.stamp, is_tls: listed.target.tls().is_some() },
             Place::At(_) => return None,
         };
-        (listed.resolve_at, self.resolving) = (Instant::NEVER, Some(number));
+        (listed.resolve_at, self.resolving[asking]) = (Instant::NEVER, Some(number));
         Some(due)
+    }
+
+    /// Takes in those that are due again to have a place.
+    fn place_due(&mut self, now: Instant) {
+        let is_due = |listed: &Listed| listed.resolve_at <= now && matches!(listed.target.place(), Place::At(_));
+        for number in 0..self.listed.len() {
+            if is_due(&self.listed[number]) {
+                self.place(number as u16, now);
+                self.check_first(now);
+            }
+        }
     }
 
     fn due_check(&mut self, now: Instant) -> Option<Due> {
@@ -620,7 +570,8 @@ impl Upstreams {
 
     /// When [`Upstreams::due`] has something next, as far as is known now; never, until something that is under way has ended.
     pub fn next_due(&self) -> Instant {
-        let names = self.listed.iter().filter(|_| self.resolving.is_none()).map(|listed| listed.resolve_at).min();
+        let may_ask = self.resolving.iter().any(Option::is_none);
+        let names = self.listed.iter().filter(|_| may_ask).map(|listed| listed.resolve_at.max(self.rests_until)).min();
         let has_room = self.all().filter(|one| one.is_checked).count() < CHECKS_MAX;
         let checks = self.all().filter(|one| has_room && !one.is_leaving).map(|one| one.check_at).min();
         names.into_iter().chain(checks).min().unwrap_or(Instant::NEVER)
@@ -645,16 +596,31 @@ impl Upstreams {
     /// upstream with it, and a file that is broken none either. Returns words for the operator, if there is something new to say.
     ///
     /// # Panics
-    /// If no resolution is under way.
-    pub fn resolved(&mut self, now: Instant, found: impl Into<Found>) -> Option<String> {
+    /// If this one is not under way.
+    pub fn resolved(&mut self, asking: usize, now: Instant, found: impl Into<Found>) -> Option<String> {
         // reason: documented.
-        let target = self.resolving.take().expect("a resolution ends once");
+        let target = self.resolving[asking].take().expect("a resolution ends once");
         if self.listed[usize::from(target)].is_gone {
             return None;
         }
         match found.into() {
             Found::Addresses(found) => self.have_addresses(target, now, found),
             Found::Listing(listing) => self.have_listing(target, now, listing),
+        }
+    }
+
+    /// Nobody could ask for the name that was [due](Upstreams::due): it is due again in a moment, and no name before. That says nothing of the name.
+    ///
+    /// # Panics
+    /// If this one is not under way.
+    pub fn put_off(&mut self, asking: usize, now: Instant) {
+        // reason: documented.
+        let target = self.resolving[asking].take().expect("a resolution ends once");
+        self.rests_until = now + ASK_AGAIN;
+        let listed = &mut self.listed[usize::from(target)];
+        if !listed.is_gone {
+            // It stays before those that become due later.
+            listed.resolve_at = now;
         }
     }
 
@@ -669,6 +635,7 @@ impl Upstreams {
                 let group = listed.target.group();
                 let targets: Vec<Target> = targets.into_iter().map(|target| target.of_group(group)).collect();
                 self.follow(&targets, Some(number), now);
+                self.let_go_replaced();
                 None
             }
             Err(why) => {
@@ -690,7 +657,7 @@ impl Upstreams {
                 return listed.failed(&why);
             }
         };
-        (listed.fault, listed.resolve_at) = (None, now + self.settings.resolve_every);
+        listed.resolve_at = now + self.settings.resolve_every;
         let rises_from = std::mem::replace(&mut listed.is_known, true).then_some(now);
         // Name servers turn their lists around: the same ones are taken of many.
         found.sort_by_key(ToString::to_string);
@@ -703,10 +670,17 @@ impl Upstreams {
             at.map(|at| found.remove(at));
             self.settle(index);
         }
-        for address in found {
-            self.admit(target, address, rises_from);
-            self.check_first(now);
+        // Where one has none, no other has.
+        let has_place = found.into_iter().all(|address| self.admit(target, address, rises_from));
+        self.check_first(now);
+        let listed = &mut self.listed[usize::from(target)];
+        if has_place {
+            listed.fault = None;
+        } else {
+            listed.resolve_at = now + RESOLVE_AGAIN.min(self.settings.resolve_every);
+            self.lacks_place(target);
         }
+        self.let_go_replaced();
         None
     }
 

@@ -1,20 +1,22 @@
 //! What a table of upstreams wants done, done on a lane: names are resolved by a helper thread, upstreams are checked by connections.
 
+use crate::due::{Due, Found};
 use crate::listing::Listing;
 use crate::probe::{Checks, Probe};
 use crate::source::Source;
-use crate::table::{Due, Found, Upstreams};
+use crate::table::Upstreams;
+use corelane::admin::reports::Level;
 use corelane::lanes::Url;
 use corelane::service::{Outcome, Random, Talk};
-use corelane::{Address, Cx, Instant};
+use corelane::{Address, Cx};
 use std::net::IpAddr;
 
 /// How a service has its upstreams tended.
 #[derive(Clone, Copy, Debug)]
 pub struct Tending {
-    /// The token of its alarm for that: in [`alarm`](corelane::StreamService::alarm) call [`tend`].
+    /// The token of its alarm for that: in [`alarm`](corelane::StreamService::alarm) call [`Tended::tend`](crate::Tended::tend).
     pub alarm: u64,
-    /// The token of its calls on helper threads: in [`completed`](corelane::StreamService::completed) tell the table what was [`found`], and call [`tend`].
+    /// The first of two tokens, one behind the other, of its calls on helper threads: in [`completed`](corelane::StreamService::completed) call [`Tended::completed`](crate::Tended::completed).
     pub completed: u64,
     /// Asks for the addresses of a name; [`Tending::system`] unless a test has its own.
     pub resolve: fn(&str, u16) -> Result<Vec<Address>, String>,
@@ -39,7 +41,7 @@ impl Tending {
 }
 
 /// What a helper thread has found, of the outcome of its call, for [`Upstreams::resolved`]; or why it has not.
-pub fn found(outcome: Outcome) -> Found {
+pub(crate) fn found(outcome: Outcome) -> Found {
     Found::Addresses(Err(match outcome {
         Outcome::Offloaded(result) => match result.0.downcast::<Found>() {
             Ok(found) => return *found,
@@ -50,10 +52,8 @@ pub fn found(outcome: Outcome) -> Found {
     }))
 }
 
-/// Does what is due, and sets the alarm for what is due next: in [`started`](corelane::StreamService::started), and whenever something of it has ended. `session` makes the session of a connection
-/// that checks an upstream. The service owes the table [`Upstreams::checked`] for it, and calls for that what its [`Probe`] has: [`Probe::opened`], [`Probe::received`]. One that is closed before it knows has failed,
-/// unless this side lacks something. The service closes what has ended, and tells `checks` ([`Checks::end`]).
-pub fn tend<T: Talk, S: 'static>(
+/// Does what is due. `session` makes the session of a connection that checks an upstream.
+pub(crate) fn tend<T: Talk, S: 'static>(
     cx: &mut Cx<'_, T>,
     upstreams: &mut Upstreams,
     checks: &mut Checks,
@@ -63,17 +63,15 @@ pub fn tend<T: Talk, S: 'static>(
     checks.end_late(cx);
     while let Some(due) = upstreams.due(cx.now()) {
         match due {
-            Due::Resolve { .. } | Due::List { .. } if !cx.ask_offload() => {
-                // `corelane proxy show` has it.
-                let _ = upstreams.resolved(cx.now(), Err("helper threads have as many calls as they may".to_owned()));
-            }
-            Due::List { source, stamp, is_tls } => {
+            // Many tables may begin at once: that is no fault of a name.
+            Due::Resolve { asking, .. } | Due::List { asking, .. } if !cx.ask_offload() => upstreams.put_off(asking, cx.now()),
+            Due::List { asking, source, stamp, is_tls } => {
                 let list = tending.list;
-                cx.offload(move || Found::Listing(list(&source, stamp, is_tls)), tending.completed);
+                cx.offload(move || Found::Listing(list(&source, stamp, is_tls)), tending.completed + asking as u64);
             }
-            Due::Resolve { host, port } => {
+            Due::Resolve { asking, host, port } => {
                 let resolve = tending.resolve;
-                cx.offload(move || Found::Addresses(resolve(&host, port)), tending.completed);
+                cx.offload(move || Found::Addresses(resolve(&host, port)), tending.completed + asking as u64);
             }
             Due::Check { upstream, .. } => {
                 // reason: one that is checked is there.
@@ -91,10 +89,8 @@ pub fn tend<T: Talk, S: 'static>(
             }
         }
     }
-    let next = checks.next_due(upstreams, cx.now());
-    if next < Instant::NEVER {
-        // At the bound of alarms, a resolution or a check that ends sets the next one.
-        let _ = cx.start_alarm(next, tending.alarm);
+    if let Some(words) = upstreams.take_unplaced() {
+        cx.report_kind("no place", Level::Warn, words);
     }
 }
 

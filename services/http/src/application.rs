@@ -112,6 +112,10 @@ pub trait Application: Sized + 'static {
             _ => false,
         }
     }
+
+    /// From now on it, or each of several applications within it, has redirects by path, or has none. The service carries them out.
+    #[doc(hidden)] // The service calls it, and no program.
+    fn redirect_each(&mut self, _redirects: &[bool]) {}
 }
 
 /// How a request goes on.

@@ -65,7 +65,7 @@ impl Forward {
 
     /// Where its tokens begin, for one within [`Hosts`](crate::Hosts): by default at 0.
     pub fn tokens(self, begin: u64) -> Self {
-        self.hub.borrow_mut().tokens = begin;
+        self.hub.borrow_mut().begin_tokens(begin);
         self
     }
 
@@ -84,13 +84,13 @@ impl Forward {
 
     /// Has names resolved by something else than the system.
     pub fn resolving(self, resolve: fn(&str, u16) -> Result<Vec<Address>, String>) -> Self {
-        self.hub.borrow_mut().resolve = resolve;
+        self.hub.borrow_mut().tended.tending.resolve = resolve;
         self
     }
 
     /// Says which site it is of: upstreams are shown as `SITE/UPSTREAM` then.
     pub fn of_site(self, site: &str) -> Self {
-        self.hub.borrow_mut().upstreams.name_site(site);
+        self.hub.borrow_mut().tended.upstreams.name_site(site);
         self
     }
 
@@ -146,8 +146,8 @@ impl Application for Forward {
         }
     }
 
-    fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
-        resolved(&self.hub, cx, outcome);
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        resolved(&self.hub, cx, token, outcome);
     }
 
     fn stand_within(&mut self, within: Within<Silent>) {
@@ -159,16 +159,16 @@ impl Application for Forward {
     }
 
     fn upstreams(&mut self, see: &mut dyn FnMut(&mut Upstreams)) {
-        see(&mut self.hub.borrow_mut().upstreams);
+        see(&mut self.hub.borrow_mut().tended.upstreams);
     }
 
     fn can_retarget(&mut self, targets: Option<&Targets>) -> bool {
-        targets.is_some_and(|targets| self.hub.borrow().upstreams.can_retarget(targets))
+        targets.is_some_and(|targets| self.hub.borrow().tended.upstreams.can_retarget(targets))
     }
 
     fn retarget(&mut self, cx: &mut Cx<'_>, targets: Option<&Targets>) -> bool {
         let Some(targets) = targets else { return false };
-        let follows = self.hub.borrow_mut().upstreams.retarget(targets, cx.now());
+        let follows = self.hub.borrow_mut().tended.retarget(cx, targets);
         tend(&self.hub, cx);
         follows
     }

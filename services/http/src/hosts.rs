@@ -42,6 +42,8 @@ const TOKEN_BITS: u32 = 48;
 pub struct Hosts<A: Application<Talk = Silent>> {
     sites: Vec<A>,
     names: Names,
+    /// The first site is for all other hosts as long as it redirects, and for nobody otherwise.
+    redirects_others: bool,
     /// Which certificate each has, by number, if they have several: the first one is shown to clients that ask for nobody's name.
     certificates: Vec<u16>,
     /// Has a site asked.
@@ -68,7 +70,8 @@ pub(crate) fn ask<A: Application<Talk = Silent>>(
 impl<A: Application<Talk = Silent>> Hosts<A> {
     /// No host but the default, if there is one.
     pub fn new(default: Option<impl FnOnce(u64) -> A>) -> Self {
-        let mut hosts = Self { sites: Vec::new(), names: Names::default(), certificates: Vec::new(), ask };
+        let (sites, names, certificates) = (Vec::new(), Names::default(), Vec::new());
+        let mut hosts = Self { sites, names, redirects_others: false, certificates, ask };
         if let Some(make) = default {
             hosts.names.default = Some(hosts.make(make));
         }
@@ -103,9 +106,15 @@ impl<A: Application<Talk = Silent>> Hosts<A> {
         self.names.add(host, site)
     }
 
-    /// All other hosts have this site.
-    pub(crate) fn have_others(&mut self, site: usize) {
-        self.names.default = Some(site);
+    /// All other hosts have the first site.
+    pub(crate) fn have_others(&mut self) {
+        self.names.default = Some(0);
+    }
+
+    /// They have it as long as it has redirects, as it does now, or does not.
+    pub(crate) fn have_others_redirected(&mut self, are_redirected: bool) {
+        self.redirects_others = true;
+        self.names.default = are_redirected.then_some(0);
     }
 
     /// Sites have these certificates, by number, in the order of sites: a request for one on a connection that was opened for another is refused where they differ (RFC 9110 section 15.5.20).
@@ -181,6 +190,12 @@ impl<A: Application<Talk = Silent>> Application for Hosts<A> {
             && self.sites.iter_mut().zip(all()).all(|(site, targets)| site.can_retarget(targets));
         // All of them, or none.
         can && self.sites.iter_mut().zip(all()).fold(true, |can, (site, targets)| site.retarget(cx, targets) && can)
+    }
+
+    fn redirect_each(&mut self, redirects: &[bool]) {
+        if self.redirects_others {
+            self.have_others_redirected(redirects.first() == Some(&true));
+        }
     }
 
     fn started(&mut self, cx: &mut Cx<'_>) {

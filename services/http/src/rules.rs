@@ -165,6 +165,11 @@ impl Rules {
         self.fields.is_empty() && self.redirects.is_empty()
     }
 
+    /// Whether some requests are sent elsewhere.
+    pub(crate) fn has_redirects(&self) -> bool {
+        !self.redirects.is_empty()
+    }
+
     /// Answers for paths of this pattern have this field line, `Name: value`, in the place of any of that name: of rules too, whose last one counts. `*` stands for any bytes. Paths are
     /// compared as they are once their percent-encoding is taken off. Cache-Control and Expires are left out of errors (4xx, 5xx).
     ///

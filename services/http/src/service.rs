@@ -121,6 +121,7 @@ impl<A: Application> Http<A> {
         if !self.application.retarget_each(cx, &targets) {
             return false;
         }
+        self.application.redirect_each(&rules.iter().map(Rules::has_redirects).collect::<Vec<bool>>());
         self.desk.set_rules(Rc::new(Book::of_each(rules)));
         self.note_upstreams(cx);
         true

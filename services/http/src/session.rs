@@ -10,7 +10,6 @@ use crate::outgoing::Outgoing;
 use crate::within::Within;
 use corelane::Next;
 use corelane::service::{ConnectionId, Lease, Shared, Ticket};
-use corelane_upstreams::tend;
 use corelane_wire::http1::{Body, Requests};
 
 /// What is kept of a connection.
@@ -217,7 +216,7 @@ impl<A: Application> Session<A> {
     pub(crate) fn within() -> Within<A::Talk> {
         Within {
             dial: |cx, to, outgoing| to.dial(cx, Self::opened(outgoing)),
-            tend: |cx, upstreams, checks, tending, make| tend(cx, upstreams, checks, tending, |probe| Self::opened(make(probe))),
+            tend: |cx, tended, make| tended.tend(cx, |probe| Self::opened(make(probe))),
         }
     }
 

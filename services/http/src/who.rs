@@ -141,12 +141,7 @@ impl Sites {
             );
         }
         let others = who_answers(asked)?;
-        let has_others = others.is_some();
-        let of_nobody = [FIELD.name].into_iter().chain(OF_FILES.into_iter().filter(|name| *name != CACHE_BYTES.name));
-        if let Some(option) = of_nobody.into_iter().find(|option| !has_others && chosen.has(option)) {
-            let why = "it stands before the first host=, so it is for all other hosts, and nobody answers for these: write it behind host=, or say who does by root= or to=";
-            return Err(asked.refuse(option, why));
-        }
+        let has_others = others.is_some() || are_redirected(asked)?;
         // The one that is shown to clients that ask for none of these names.
         let of_parts = || chosen.parts().find_map(|(_, part)| tls::certificate(part));
         let mut certificates = vec![tls::certificate(chosen).or_else(of_parts)];
@@ -222,12 +217,28 @@ impl Sites {
             });
             site.hosts.iter().try_for_each(|host| hosts.name(host, number))?;
         }
-        if self.has_others {
-            hosts.have_others(0);
+        match self.all[0].who {
+            // Redirects may come and go while it serves.
+            Who::Nobody => hosts.have_others_redirected(self.has_others),
+            Who::Upstreams(_) | Who::Files(_) => hosts.have_others(),
         }
         hosts.certificates(self.all.iter().map(|site| site.certificate).collect());
         Ok(hosts)
     }
+}
+
+/// Whether redirects alone are for all other hosts, where no one else answers for these.
+fn are_redirected(asked: &Asked) -> Result<bool> {
+    let chosen = asked.chosen();
+    // That one is of the whole place.
+    let mut of_files = OF_FILES.into_iter().filter(|name| *name != CACHE_BYTES.name);
+    let of_files = of_files.find(|option| chosen.has(option));
+    let is_redirected = chosen.has(REDIRECT.name) && of_files.is_none();
+    let of_nobody = of_files.or_else(|| (chosen.has(FIELD.name) && !is_redirected).then_some(FIELD.name));
+    of_nobody.map_or(Ok(is_redirected), |option| {
+        let why = "it stands before the first host=, so it is for all other hosts, and nobody answers for these: write it behind host=, or say who does by root= or to=";
+        Err(asked.refuse(option, why))
+    })
 }
 
 fn rules_of(asked: &Asked) -> Result<Rules> {

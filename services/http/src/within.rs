@@ -3,7 +3,7 @@
 use crate::outgoing::Outgoing;
 use corelane::service::{ConnectionId, ServiceError};
 use corelane::{Cx, Talk};
-use corelane_upstreams::{Checks, Probe, Reach, Tending, Upstreams};
+use corelane_upstreams::{Probe, Reach, Tended};
 use std::fmt;
 
 /// How an application opens connections, and has its upstreams tended, whatever it stands within ([`Hosts`](crate::Hosts)): the sessions of a service are of one type, and it does not know which.
@@ -18,7 +18,7 @@ pub struct Within<T: Talk> {
 type Dial<T> = fn(&mut Cx<'_, T>, Reach, Box<dyn Outgoing<T>>) -> Result<ConnectionId, ServiceError>;
 
 /// Tends upstreams.
-type Tend<T> = fn(&mut Cx<'_, T>, &mut Upstreams, &mut Checks, Tending, MakeCheck<'_, T>);
+type Tend<T> = fn(&mut Cx<'_, T>, &mut Tended, MakeCheck<'_, T>);
 
 /// Makes the connection that checks an upstream.
 pub(crate) type MakeCheck<'a, T> = &'a mut dyn FnMut(Probe) -> Box<dyn Outgoing<T>>;

@@ -10,10 +10,7 @@ use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{
-    Asked, Checked, Checks, Failure, Tending, Tried, Upstream, Upstreams, client_key, failure_to_agree, failure_to_connect,
-    found, tend,
-};
+use corelane_upstreams::{Checked, Failure, Tended, Tending, Tried, Upstream, client_key, failure_to_agree, failure_to_connect};
 use corelane_wire::hello::{self, Step};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version, write};
 use std::fmt;
@@ -29,46 +26,29 @@ const EARLY_MAX: usize = 1_024;
 /// Passes bytes on, on one lane.
 #[derive(Debug)]
 pub struct Proxy {
-    upstreams: Upstreams,
-    key: fn(&Address) -> u64,
+    tended: Tended,
     /// The PROXY header that upstreams get.
     header: Option<Version>,
     /// By which clients that speak TLS are told apart, if they are.
     routes: Option<Routes>,
-    tending: Tending,
     log: Option<LaneLog>,
     /// Clients that have come before any name was resolved.
     early: Vec<(ConnectionId, u16)>,
     early_max: usize,
-    /// Checks that are under way.
-    checks: Checks,
-    is_draining: bool,
 }
 
 impl Proxy {
     /// To these upstreams, on this lane.
     pub fn new(behind: &Behind, lane: usize) -> Self {
-        let upstreams = Upstreams::new(&behind.targets, behind.settings.clone(), lane);
-        let tending = Tending::new(TENDING, TENDING);
-        Self {
-            upstreams,
-            key: behind.key,
-            header: None,
-            routes: None,
-            tending,
-            log: None,
-            early: Vec::new(),
-            early_max: EARLY_MAX,
-            checks: Checks::default(),
-            is_draining: false,
-        }
+        let tended = Tended::new(behind, lane, Tending::new(TENDING, TENDING));
+        Self { tended, header: None, routes: None, log: None, early: Vec::new(), early_max: EARLY_MAX }
     }
 
     /// Has each upstream told by a PROXY header whose connection it gets.
     pub fn header(mut self, version: Version) -> Self {
         let mut memory = [0; HEADER_BYTES_MAX];
         let bytes = write(version, None, &mut memory);
-        self.upstreams.set_preface(&memory[..bytes]);
+        self.tended.upstreams.set_preface(&memory[..bytes]);
         Self { header: Some(version), ..self }
     }
 
@@ -88,28 +68,27 @@ impl Proxy {
     }
 
     /// Has names resolved by something else than the system.
-    pub fn resolving(self, resolve: fn(&str, u16) -> Result<Vec<Address>, String>) -> Self {
-        Self { tending: Tending { resolve, ..self.tending }, ..self }
+    pub fn resolving(mut self, resolve: fn(&str, u16) -> Result<Vec<Address>, String>) -> Self {
+        self.tended.tending.resolve = resolve;
+        self
     }
 
     /// Follows a change of the upstreams; whether there are some to follow.
     fn change(&mut self, cx: &mut Cx<'_>, options: &str) -> bool {
         let Some(targets) = live(options) else { return false };
-        let follows = self.upstreams.retarget(&targets, cx.now());
+        let follows = self.tended.retarget(cx, &targets);
         self.tend(cx);
         follows
     }
 
     /// Does what the upstreams want done.
     fn tend(&mut self, cx: &mut Cx<'_>) {
-        if !self.is_draining {
-            tend(cx, &mut self.upstreams, &mut self.checks, self.tending, End::Check);
-        }
+        self.tended.tend(cx, End::Check);
         self.note_rotation(cx);
     }
 
     fn note_rotation(&self, cx: &mut Cx<'_>) {
-        let (in_rotation, all) = self.upstreams.in_rotation(cx.now());
+        let (in_rotation, all) = self.tended.upstreams.in_rotation(cx.now());
         cx.set_gauge(ProxyCounter::UpstreamsInRotation, in_rotation as u64);
         cx.set_gauge(ProxyCounter::Upstreams, all as u64);
     }
@@ -121,14 +100,14 @@ impl Proxy {
         (client, group): (ConnectionId, u16),
         mut tried: Tried,
     ) -> Option<(ConnectionId, Upstream)> {
-        let (key, asker) = cx.peer_address(client).map(|address| ((self.key)(address), client_key(address)))?;
+        let (key, asker) = cx.peer_address(client).map(|address| (self.tended.key(address), client_key(address)))?;
         if tried.is_full() {
             return None;
         }
         let since = cx.now();
-        let upstream = self.upstreams.begin_in(group, since, key, &tried)?;
+        let upstream = self.tended.upstreams.begin_in(group, since, key, &tried)?;
         // reason: it is in use.
-        let reach = self.upstreams.reach(upstream).expect("an upstream that was taken is there");
+        let reach = self.tended.upstreams.reach(upstream).expect("an upstream that was taken is there");
         let is_secured = reach.is_secured();
         let mut memory = [0; HEADER_BYTES_MAX];
         // Who reads a header before TLS reads it before the handshake.
@@ -136,7 +115,7 @@ impl Proxy {
             self.header.filter(|_| is_secured).zip(cx.peer(client)).map(|(version, peer)| header(version, &peer, &mut memory));
         let reach = reach.preface(&memory[..bytes.unwrap_or(0)]);
         tried.add(upstream);
-        self.upstreams.used_by(upstream, asker, since);
+        self.tended.upstreams.used_by(upstream, asker, since);
         let session = End::Server(Server { client, asker, upstream, group, tried, since, stage: Stage::Connecting });
         match reach.dial(cx, session) {
             Ok(server) => {
@@ -150,7 +129,7 @@ impl Proxy {
             }
             Err(error) => {
                 cx.report_kind("connect", Level::Warn, format_args!("no connection to an upstream: {error}"));
-                self.upstreams.end(upstream);
+                self.tended.upstreams.end(upstream);
                 None
             }
         }
@@ -159,7 +138,7 @@ impl Proxy {
     /// Gives a client to its first upstream; where names are still to be resolved, later.
     fn begin(&mut self, cx: &mut Cx<'_>, client: ConnectionId, group: u16) -> Option<(ConnectionId, Upstream)> {
         let server = self.connect(cx, (client, group), Tried::default());
-        if server.is_none() && self.upstreams.awaits_names() && self.early.len() < self.early_max {
+        if server.is_none() && self.tended.upstreams.awaits_names() && self.early.len() < self.early_max {
             self.early.push((client, group));
         } else if server.is_none() {
             self.turn_away(cx, client);
@@ -182,7 +161,7 @@ impl Proxy {
 
     /// No upstream takes the client. It is broken off: an end in order would look like an answer.
     fn turn_away(&mut self, cx: &mut Cx<'_>, client: ConnectionId) {
-        let (in_rotation, all) = self.upstreams.in_rotation(cx.now());
+        let (in_rotation, all) = self.tended.upstreams.in_rotation(cx.now());
         cx.count(ProxyCounter::ClientsTurnedAway, 1);
         let words = format_args!(
             "no upstream took a client's connection, which was broken off; {in_rotation} of {all} upstreams are in rotation: see `corelane proxy show`"
@@ -232,10 +211,10 @@ impl Proxy {
 
     /// An upstream has failed a client.
     fn failed(&mut self, cx: &mut Cx<'_>, upstream: Upstream, failure: Failure, asker: Option<u64>) {
-        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
+        let Some(ejected) = self.tended.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
         cx.count(ProxyCounter::Ejections, 1);
-        let address = self.upstreams.address(upstream).map(Address::to_string).unwrap_or_default();
-        let name = self.upstreams.name(upstream).unwrap_or_default();
+        let address = self.tended.upstreams.address(upstream).map(Address::to_string).unwrap_or_default();
+        let name = self.tended.upstreams.name(upstream).unwrap_or_default();
         let words = format_args!(
             "upstream {name} at {address} is left out for {:?}: {} failures in a row, the last one {failure:?}",
             ejected.lasts, ejected.failures
@@ -246,19 +225,13 @@ impl Proxy {
 
     /// A check of an upstream has ended.
     fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
-        self.checks.end(cx.id());
-        let name = self.upstreams.name(upstream).unwrap_or_default().to_owned();
-        match self.upstreams.checked(upstream, cx.now(), is_well) {
-            Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
-            Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: its checks fail")),
-            None => {}
-        }
+        self.tended.checked(cx, upstream, is_well);
         self.tend(cx);
     }
 
     /// Whether TLS is spoken to it.
     fn is_secured(&self, upstream: Upstream) -> bool {
-        self.upstreams.reach(upstream).is_some_and(|reach| reach.is_secured())
+        self.tended.upstreams.reach(upstream).is_some_and(|reach| reach.is_secured())
     }
 
     /// A check that is not of a client begins with a header that says so, where upstreams expect one.
@@ -287,7 +260,7 @@ impl Proxy {
         let is_waiting = cx.peer_address(server.client).is_some();
         match failure.and_then(|_| self.connect(cx, (server.client, server.group), server.tried)) {
             Some(next) => {
-                self.upstreams.retried(server.upstream);
+                self.tended.upstreams.retried(server.upstream);
                 cx.count(ProxyCounter::Retries, 1);
                 cx.notify(server.client, Told { server: next, is_joined: false });
             }
@@ -300,9 +273,9 @@ impl Proxy {
     fn disagreed(&mut self, cx: &mut Cx<'_>, server: &Server, ending: Ending) -> Option<Failure> {
         let (own, is_awaited) = (cx.id(), cx.peer_address(server.client).is_some());
         let refused = cx.peer(own).and_then(|peer| peer.learned?.refused.clone());
-        let reach = self.upstreams.reach(server.upstream);
+        let reach = self.tended.upstreams.reach(server.upstream);
         let failure = failure_to_agree(ending, reach.as_ref(), refused.is_some(), is_awaited)?;
-        let name = self.upstreams.name(server.upstream).unwrap_or_default();
+        let name = self.tended.upstreams.name(server.upstream).unwrap_or_default();
         let why = refused.unwrap_or_else(|| "it has not ended its handshake in time".to_owned());
         cx.report_kind("untrusted", Level::Warn, format_args!("no TLS with upstream {name}: {why}"));
         Some(failure)
@@ -320,7 +293,7 @@ impl Proxy {
                 None => cx.abort(server.client),
             },
             stage => {
-                self.upstreams.disconnected(server.upstream);
+                self.tended.upstreams.disconnected(server.upstream);
                 if stage == Stage::Silent && ending == Ending::Error {
                     self.failed(cx, server.upstream, Failure::Reset, Some(server.asker));
                 }
@@ -329,13 +302,13 @@ impl Proxy {
                 }
             }
         }
-        self.upstreams.end(server.upstream);
+        self.tended.upstreams.end(server.upstream);
     }
 
     /// An upstream has taken a client's connection.
     fn join(&mut self, cx: &mut Cx<'_>, server: &mut Server, output: &mut Output) -> Next {
         let own = cx.id();
-        self.upstreams.connected(server.upstream);
+        self.tended.upstreams.connected(server.upstream);
         server.stage = Stage::Silent;
         let Some(peer) = cx.peer(server.client) else { return Next::Abort };
         let is_secured = self.is_secured(server.upstream);
@@ -349,7 +322,7 @@ impl Proxy {
         if is_secured {
             cx.pair(server.client, own);
         }
-        if let (Some(log), Some(address)) = (&mut self.log, self.upstreams.address(server.upstream)) {
+        if let (Some(log), Some(address)) = (&mut self.log, self.tended.upstreams.address(server.upstream)) {
             log.join(server.client, address);
         }
         cx.notify(server.client, Told { server: (own, server.upstream), is_joined: true });
@@ -381,7 +354,6 @@ impl StreamService for Proxy {
     const COUNTERS: &'static [corelane::service::Declaration] = <ProxyCounter as corelane::service::OwnCounter>::DECLARED;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.upstreams.start(cx.now());
         self.tend(cx);
     }
 
@@ -389,11 +361,8 @@ impl StreamService for Proxy {
         self.tend(cx);
     }
 
-    fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
-        let found = found(outcome);
-        if let Some(why) = self.upstreams.resolved(cx.now(), found) {
-            cx.report_kind("resolve", Level::Warn, format_args!("upstreams are not known anew: {why}"));
-        }
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.tended.completed(cx, token, outcome);
         self.serve_early(cx);
         self.tend(cx);
     }
@@ -446,7 +415,7 @@ impl StreamService for Proxy {
         match session {
             End::Client(Client { server: Some((server, upstream)), is_joined: true, .. }) => {
                 let Some(bytes) = Self::pass(cx, *server, input) else { return Next::Abort };
-                self.upstreams.note_bytes(*upstream, bytes, 0);
+                self.tended.upstreams.note_bytes(*upstream, bytes, 0);
                 let own = cx.id();
                 self.log.iter_mut().for_each(|log| log.note(own, bytes, 0));
                 Next::Continue
@@ -459,10 +428,10 @@ impl StreamService for Proxy {
             End::Server(server) => {
                 if server.stage == Stage::Silent && !input.is_empty() {
                     server.stage = Stage::Answered;
-                    self.upstreams.answered(server.upstream, cx.now(), cx.now() - server.since);
+                    self.tended.upstreams.answered(server.upstream, cx.now(), cx.now() - server.since);
                 }
                 let Some(bytes) = Self::pass(cx, server.client, input) else { return Next::Abort };
-                self.upstreams.note_bytes(server.upstream, 0, bytes);
+                self.tended.upstreams.note_bytes(server.upstream, 0, bytes);
                 self.log.iter_mut().for_each(|log| log.note(server.client, 0, bytes));
                 Next::Continue
             }
@@ -492,7 +461,7 @@ impl StreamService for Proxy {
                 let has_failed = match ending {
                     Ending::Error => failure_to_connect(cx.fault()).is_some(),
                     // Those that are broken off as a drain begins say nothing.
-                    _ if self.is_draining => false,
+                    _ if self.tended.is_draining() => false,
                     _ => probe.is_late(cx.now()) || self.is_secured(upstream),
                 };
                 self.checked(cx, upstream, has_failed.then_some(false));
@@ -504,10 +473,9 @@ impl StreamService for Proxy {
         if let Some(options) = words.strip_prefix("options ") {
             return Some(self.change(cx, options).to_string());
         }
-        let mut asked = Asked::read(words, cx.now())?;
-        asked.of(&mut self.upstreams);
+        let answer = self.tended.operate(cx, words)?;
         self.note_rotation(cx);
-        Some(asked.answer())
+        Some(answer)
     }
 
     /// A pair goes on until one of both ends it, or `drain_limit` is over: who of both speaks next is not known here.
@@ -516,8 +484,6 @@ impl StreamService for Proxy {
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_>) {
-        self.is_draining = true;
-        cx.stop_alarm(TENDING);
-        self.checks.end_all(cx);
+        self.tended.drain(cx);
     }
 }

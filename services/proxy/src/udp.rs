@@ -15,10 +15,7 @@ use corelane::admin::reports::Level;
 use corelane::service::{Arrival, Declaration, Fault, Outcome, OwnCounter, Reason, ServiceError, SocketId, TRAIN_DATAGRAMS_MAX};
 use corelane::{Address, Cx, DatagramService, Datagrams, Replies, Silent};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{
-    Asked, Checks, Failure, Listing, Source, Target, Tending, Tried, Upstream, Upstreams, client_key, failure_to_connect, found,
-    tend,
-};
+use corelane_upstreams::{Failure, Listing, Source, Target, Tended, Tending, Tried, Upstream, client_key, failure_to_connect};
 use sessions::{Room, Session, Sessions, Towards};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -40,17 +37,13 @@ const BURST: u32 = 8;
 /// Passes datagrams on, on one lane.
 #[derive(Debug)]
 pub struct UdpProxy {
-    upstreams: Upstreams,
-    key: fn(&Address) -> u64,
+    /// Upstreams over UDP are not asked whether they are well.
+    tended: Tended,
     idle: Duration,
-    tending: Tending,
-    /// None: upstreams over UDP are not asked whether they are well.
-    checks: Checks,
     sessions: Sessions,
     /// Sessions whose upstream owes an answer.
     awaited: u32,
     is_alarmed: bool,
-    is_draining: bool,
     has_waited: bool,
 }
 
@@ -61,15 +54,11 @@ impl UdpProxy {
     /// To these upstreams, on this lane.
     pub fn new(behind: &Behind, lane: usize) -> Self {
         Self {
-            upstreams: Upstreams::new(&behind.targets, behind.settings.clone(), lane),
-            key: behind.key,
+            tended: Tended::new(behind, lane, Tending { list, ..Tending::new(TENDING, TENDING) }),
             idle: Self::IDLE,
-            tending: Tending { list, ..Tending::new(TENDING, TENDING) },
-            checks: Checks::default(),
             sessions: Sessions::new(0, 0),
             awaited: 0,
             is_alarmed: false,
-            is_draining: false,
             has_waited: false,
         }
     }
@@ -80,19 +69,18 @@ impl UdpProxy {
     }
 
     /// Has names resolved by something else than the system.
-    pub fn resolving(self, resolve: fn(&str, u16) -> Result<Vec<Address>, String>) -> Self {
-        Self { tending: Tending { resolve, ..self.tending }, ..self }
+    pub fn resolving(mut self, resolve: fn(&str, u16) -> Result<Vec<Address>, String>) -> Self {
+        self.tended.tending.resolve = resolve;
+        self
     }
 
     fn tend(&mut self, cx: &mut Cx<'_>) {
-        if !self.is_draining {
-            tend(cx, &mut self.upstreams, &mut self.checks, self.tending, |_| ());
-        }
+        self.tended.tend(cx, |_| ());
         self.note_rotation(cx);
     }
 
     fn note_rotation(&self, cx: &mut Cx<'_>) {
-        let (in_rotation, all) = self.upstreams.in_rotation(cx.now());
+        let (in_rotation, all) = self.tended.upstreams.in_rotation(cx.now());
         cx.set_gauge(UdpCounter::UpstreamsInRotation, in_rotation as u64);
         cx.set_gauge(UdpCounter::Upstreams, all as u64);
     }
@@ -103,7 +91,7 @@ impl UdpProxy {
         if let Some(known) = self.sessions.of_client(&key) {
             return Some(known);
         }
-        if self.is_draining {
+        if self.tended.is_draining() {
             cx.count(UdpCounter::SessionsRefused, arrival.datagrams());
             return None;
         }
@@ -132,10 +120,10 @@ impl UdpProxy {
 
     /// The upstream of a new session. None where none serves; that is counted.
     fn choose(&mut self, cx: &mut Cx<'_>, arrival: &Arrival) -> Option<Upstream> {
-        let upstream = self.upstreams.begin(cx.now(), (self.key)(&arrival.peer), &Tried::default());
+        let upstream = self.tended.upstreams.begin(cx.now(), self.tended.key(&arrival.peer), &Tried::default());
         if upstream.is_none() {
             cx.count(UdpCounter::ClientsTurnedAway, arrival.datagrams());
-            let (in_rotation, all) = self.upstreams.in_rotation(cx.now());
+            let (in_rotation, all) = self.tended.upstreams.in_rotation(cx.now());
             let words = format_args!(
                 "no upstream serves, so a client's datagrams were dropped; {in_rotation} of {all} upstreams are in rotation: see `corelane proxy show`"
             );
@@ -146,7 +134,7 @@ impl UdpProxy {
 
     fn begin(&mut self, cx: &mut Cx<'_>, arrival: &Arrival, asker: u64, upstream: Upstream) -> Option<u32> {
         let (now, served) = (cx.now(), cx.socket());
-        self.upstreams.used_by(upstream, asker, now);
+        self.tended.upstreams.used_by(upstream, asker, now);
         let to = self.address(upstream);
         match cx.open_datagrams(any_for(&to), Some(to)) {
             Ok(socket) => {
@@ -158,7 +146,7 @@ impl UdpProxy {
                 Some(index)
             }
             Err(error) => {
-                self.upstreams.end(upstream);
+                self.tended.upstreams.end(upstream);
                 match error {
                     ServiceError::Draining => cx.count(UdpCounter::SessionsRefused, arrival.datagrams()),
                     error => self.refuse(cx, arrival, &error.to_string()),
@@ -171,7 +159,7 @@ impl UdpProxy {
     /// Where an upstream is, as its socket names it.
     fn address(&self, upstream: Upstream) -> Address {
         // reason: a session holds it.
-        let address = self.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
+        let address = self.tended.upstreams.address(upstream).expect("an upstream that was taken is there").clone();
         match address.inet() {
             Some(inet) if inet.ip().to_canonical().is_unspecified() => {
                 let here: IpAddr = if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
@@ -205,7 +193,7 @@ impl UdpProxy {
             session.asked_at.get_or_insert(now);
             self.awaited += u32::from(session.owed == 0);
             session.owed = session.owed.saturating_add(datagrams as u32);
-            self.upstreams.note_bytes(upstream, arrival.bytes(), 0);
+            self.tended.upstreams.note_bytes(upstream, arrival.bytes(), 0);
             cx.count(UdpCounter::ToUpstreams, datagrams);
         }
     }
@@ -214,27 +202,21 @@ impl UdpProxy {
     fn pass_to_client(&mut self, cx: &mut Cx<'_>, index: u32, batch: &Datagrams) {
         let (now, most) = (cx.now(), burst_max(cx));
         // All lanes may have agreed that nothing is left.
-        if self.is_draining && !self.owes() {
+        if self.tended.is_draining() && !self.owes() {
             return;
         }
         let session = self.sessions.get(index);
         let (served, upstream, owed) = (session.served, session.upstream, session.owed);
-        let from = self.address(upstream);
-        // The socket is bound before it is connected, and keeps what has come to its port in between.
-        let answers = || batch.arrivals().iter().filter(|arrival| is_same(&arrival.peer, &from));
-        let count = answers().map(Arrival::datagrams).sum::<usize>();
-        if count == 0 {
-            return;
-        }
+        let count = batch.arrivals().iter().map(Arrival::datagrams).sum::<usize>();
         self.sessions.touch(index, now, Towards::Client);
         let session = self.sessions.get(index);
         session.is_answered = true;
         session.owed = owed.saturating_sub(count as u32);
         self.awaited -= u32::from(owed > 0 && session.owed == 0);
         if let Some(asked_at) = session.asked_at.take() {
-            self.upstreams.answered(upstream, now, now - asked_at);
+            self.tended.upstreams.answered(upstream, now, now - asked_at);
         }
-        for arrival in answers() {
+        for arrival in batch.arrivals() {
             let datagrams = arrival.datagrams();
             let session = self.sessions.get(index);
             if !session.may_pass(now, Towards::Client, datagrams, most) {
@@ -244,7 +226,7 @@ impl UdpProxy {
             // The lane may be served there no more.
             let Some(replies) = cx.datagrams(served) else { return };
             replies.reply(&session.client, batch.share(arrival), arrival.datagram_bytes as usize);
-            self.upstreams.note_bytes(upstream, 0, arrival.bytes());
+            self.tended.upstreams.note_bytes(upstream, 0, arrival.bytes());
             cx.count(UdpCounter::ToClients, datagrams);
         }
     }
@@ -255,9 +237,9 @@ impl UdpProxy {
         cx.close_datagrams(session.socket);
         self.awaited -= u32::from(session.owed > 0);
         if session.is_open {
-            self.upstreams.disconnected(session.upstream);
+            self.tended.upstreams.disconnected(session.upstream);
         }
-        self.upstreams.end(session.upstream);
+        self.tended.upstreams.end(session.upstream);
         cx.set_gauge(UdpCounter::Sessions, self.sessions.count().into());
     }
 
@@ -265,10 +247,10 @@ impl UdpProxy {
     fn failed(&mut self, cx: &mut Cx<'_>, index: u32, failure: Option<Failure>, client: Option<u64>) {
         cx.count(UdpCounter::SessionsFailed, 1);
         let upstream = self.sessions.get(index).upstream;
-        let ejected = failure.and_then(|failure| self.upstreams.failed(upstream, cx.now(), failure, client));
+        let ejected = failure.and_then(|failure| self.tended.upstreams.failed(upstream, cx.now(), failure, client));
         if let Some(ejected) = ejected {
             cx.count(UdpCounter::Ejections, 1);
-            let name = self.upstreams.name(upstream).unwrap_or_default();
+            let name = self.tended.upstreams.name(upstream).unwrap_or_default();
             let words = format_args!(
                 "upstream {name} is left out for {:?}: {} failures in a row, the last one a datagram that nobody took",
                 ejected.lasts, ejected.failures
@@ -302,7 +284,7 @@ impl UdpProxy {
     /// Follows a change of the upstreams; whether there are some to follow.
     fn change(&mut self, cx: &mut Cx<'_>, options: &str) -> bool {
         let Some(targets) = live(options).filter(|targets| unfit(targets.all()).is_none()) else { return false };
-        let follows = self.upstreams.retarget(&targets, cx.now());
+        let follows = self.tended.retarget(cx, &targets);
         self.tend(cx);
         follows
     }
@@ -334,12 +316,6 @@ fn burst_max(cx: &Cx<'_>) -> u32 {
     (waiting / BURST).max(TRAIN_DATAGRAMS_MAX as u32)
 }
 
-/// Whether both are one address: it may be spelled in two ways.
-fn is_same(one: &Address, other: &Address) -> bool {
-    let bare = |address: &Address| address.inet().map(|inet| (inet.ip().to_canonical(), inet.port()));
-    bare(one) == bare(other)
-}
-
 /// Any address of the same family, at a port that the system chooses.
 fn any_for(peer: &Address) -> SocketAddr {
     let any: IpAddr = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -355,7 +331,6 @@ impl DatagramService for UdpProxy {
         let sockets = cx.limits().datagram_sockets_max;
         let most = sockets - sockets.div_ceil(SPARE).min(sockets);
         self.sessions = Sessions::new(most, cx.limits().connections_per_peer_max);
-        self.upstreams.start(cx.now());
         self.tend(cx);
     }
 
@@ -367,11 +342,8 @@ impl DatagramService for UdpProxy {
         }
     }
 
-    fn completed(&mut self, cx: &mut Cx<'_>, _token: u64, outcome: Outcome) {
-        let found = found(outcome);
-        if let Some(why) = self.upstreams.resolved(cx.now(), found) {
-            cx.report_kind("resolve", Level::Warn, format_args!("upstreams are not known anew: {why}"));
-        }
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.tended.completed(cx, token, outcome);
         self.tend(cx);
     }
 
@@ -388,7 +360,7 @@ impl DatagramService for UdpProxy {
             Ok(_) => {
                 let session = self.sessions.get(index);
                 session.is_open = true;
-                self.upstreams.connected(session.upstream);
+                self.tended.upstreams.connected(session.upstream);
             }
             Err(fault) => {
                 let words = format_args!("no socket for a session of the proxy: {fault}");
@@ -418,22 +390,20 @@ impl DatagramService for UdpProxy {
 
     /// Answers that are owed leave before the sockets close.
     fn owes(&self) -> bool {
-        self.is_draining && !self.has_waited && self.awaited > 0
+        self.tended.is_draining() && !self.has_waited && self.awaited > 0
     }
 
     fn operate(&mut self, cx: &mut Cx<'_>, words: &str) -> Option<String> {
         if let Some(options) = words.strip_prefix("options ") {
             return Some(self.change(cx, options).to_string());
         }
-        let mut asked = Asked::read(words, cx.now())?;
-        asked.of(&mut self.upstreams);
+        let answer = self.tended.operate(cx, words)?;
         self.note_rotation(cx);
-        Some(asked.answer())
+        Some(answer)
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_>) {
-        self.is_draining = true;
-        cx.stop_alarm(TENDING);
+        self.tended.drain(cx);
         cx.stop_alarm(IDLE);
         // Where there is no place for an alarm, nothing is waited for.
         self.has_waited = cx.start_alarm(cx.now() + AWAITED_FOR, AWAITED).is_err();

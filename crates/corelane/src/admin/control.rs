@@ -118,6 +118,24 @@ pub fn ask_services_within(page: &Path, words: &str, patience: Duration) -> Resu
     control_client::ask(page, &format!("{} {words}", control_client::SERVICES), patience)
 }
 
+/// The same of one service, by its number.
+///
+/// # Errors
+/// As [`ask_services`].
+pub fn ask_service_within(page: &Path, number: usize, words: &str, patience: Duration) -> Result<String, ControlError> {
+    ask_services_within(page, &format!("{OF_NUMBER}{number} {words}"), patience)
+}
+
+/// Stands before the number of the only service that is asked.
+const OF_NUMBER: char = '#';
+
+/// The service that is asked, if it is one, and the words for it.
+pub(crate) fn of_one(words: &str) -> (Option<usize>, &str) {
+    let of_number = words.strip_prefix(OF_NUMBER).and_then(|words| words.split_once(' '));
+    let of_number = of_number.and_then(|(number, words)| Some((number.parse().ok()?, words)));
+    of_number.map_or((None, words), |(number, words)| (Some(number), words))
+}
+
 /// Whether the process whose page is at `page` has a control socket; one that died leaves it behind.
 #[must_use]
 pub fn is_open(page: &Path) -> bool {

@@ -62,6 +62,15 @@ impl LiveServices {
 
     /// The same for those who look again and again: none where a lane does not answer within `patience`, and until it has, for it is asked no more meanwhile.
     pub fn glance(&self, words: &str, patience: Duration) -> Option<Vec<Answered>> {
+        self.glance_at(0..self.services.len(), words, patience)
+    }
+
+    /// The same of one service, by its number. Where there is none, nobody answers.
+    pub fn glance_one(&self, number: usize, words: &str, patience: Duration) -> Option<Vec<Answered>> {
+        self.glance_at(number..number.saturating_add(1).min(self.services.len()), words, patience)
+    }
+
+    fn glance_at(&self, numbers: Range<usize>, words: &str, patience: Duration) -> Option<Vec<Answered>> {
         let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
         // What has come meanwhile is too late.
         let is_under_way = |answers: &Receiver<Said>| {
@@ -70,7 +79,7 @@ impl LiveServices {
         if awaited.as_ref().is_some_and(is_under_way) {
             return None;
         }
-        let answers = self.begin(0..self.services.len(), words);
+        let answers = self.begin(numbers, words);
         let said = self.gather(&answers, patience).ok();
         *awaited = Some(answers).filter(|_| said.is_none());
         said

@@ -134,24 +134,68 @@ pub(crate) fn note_of_loopback(places: &[Place]) -> Option<Record> {
     })
 }
 
-/// Descriptors that a lane has for other things than connections.
+/// Descriptors that a lane has for other things than connections and datagram sockets of services' own.
 const DESCRIPTORS_BESIDE: u64 = 64;
 
 /// Connections that a service should be able to have where nobody has said how many: a limit that nobody has set asks for no more.
 const CONNECTIONS_DUE: u64 = 1024;
 
-/// Whether there are descriptors for as many connections as the limits allow: in words, both ways.
+/// Whether there are descriptors for as many connections, and datagram sockets of services' own, as the limits allow: in words, both ways.
 pub(crate) fn descriptors(lanes: &Lanes, count: usize) -> Result<String, String> {
     let asked: u64 = lanes.services.iter().filter(|service| service.over_connections).map(connections).sum();
-    let each_lane = asked.min(u64::from(lanes.lane_connections_max())) + DESCRIPTORS_BESIDE;
+    let sockets: u64 = lanes.services.iter().filter(|service| !service.over_connections).map(sockets).sum();
+    let each_lane = asked.min(u64::from(lanes.lane_connections_max())) + sockets + DESCRIPTORS_BESIDE;
     let (wanted, whose) = if lanes.own_descriptors { (each_lane, "a lane") } else { (each_lane * count as u64, "the process") };
     let most = rights::descriptors_max();
-    let words = format!("{whose} may have {most} descriptors, and its limits of connections ask for {wanted}");
-    let remedy = "remedy: a higher limit of descriptors (LimitNOFILE= of a unit, ulimit -Hn), or a lower connections_max";
+    let (of, lower) = match sockets {
+        0 => ("connections", "connections_max"),
+        _ => ("connections and datagram sockets", "connections_max or datagram_sockets_max"),
+    };
+    let words = format!("{whose} may have {most} descriptors, and its limits of {of} ask for {wanted}");
+    let remedy = format!("remedy: a higher limit of descriptors (LimitNOFILE= of a unit, ulimit -Hn), or a lower {lower}");
     if most >= wanted { Ok(words) } else { Err(format!("{words}: {remedy}")) }
 }
 
 fn connections(service: &Served) -> u64 {
     let (set, usual) = (service.limits.connections_max, Limits::default().connections_max);
     if set == usual { CONNECTIONS_DUE } else { u64::from(set) }
+}
+
+/// Datagram sockets that a service opens itself. Few do: where nobody has said how many, the service is taken for one that opens none.
+fn sockets(service: &Served) -> u64 {
+    let (set, usual) = (service.limits.datagram_sockets_max, Limits::default().datagram_sockets_max);
+    if set == usual { 0 } else { u64::from(set) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cx, DatagramService, Datagrams, Replies, Silent};
+
+    struct Deaf;
+
+    impl DatagramService for Deaf {
+        type Talk = Silent;
+
+        fn receive(&mut self, _: &mut Cx<'_>, _: &Datagrams, _: &mut Replies) {}
+    }
+
+    #[test]
+    fn sockets_that_a_service_may_open_are_asked_for() {
+        let of = |limits: Limits| {
+            let lanes = Lanes::per_core().lanes(1).limits(limits).serve_datagrams("udp://127.0.0.1:0", |_| Deaf).unwrap();
+            descriptors(&lanes, 1)
+        };
+        let (asked, none) = (of(Limits::new().datagram_sockets_max(u32::MAX)), of(Limits::new()));
+        let words =
+            format!("its limits of connections and datagram sockets ask for {}: ", DESCRIPTORS_BESIDE + u64::from(u32::MAX));
+        assert!(
+            asked.as_ref().is_err_and(|said| said.contains(&words) && said.ends_with("or datagram_sockets_max")),
+            "{asked:?}"
+        );
+        assert!(
+            none.as_ref().is_ok_and(|said| said.ends_with(&format!("its limits of connections ask for {DESCRIPTORS_BESIDE}"))),
+            "{none:?}"
+        );
+    }
 }

@@ -155,6 +155,12 @@ fn is_same(only: &Address, peer: &Address) -> bool {
     }
 }
 
+/// Whether what has come from `peer` is of somebody else than a socket's `only` peer. The system, which passes over such, has bound the socket before it has connected it, and keeps what came in between.
+/// A Unix socket has one name for those who look for it, and perhaps another as it says its own.
+pub(super) fn is_strange(only: &Address, peer: &Address) -> bool {
+    only.ip().is_some() && !is_same(only, peer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,6 +202,14 @@ mod tests {
         replies.take(Trains::new());
         (0..3).for_each(|_| replies.hold(1));
         assert_eq!([(); 3].map(|()| replies.release()), [true, false, false], "once");
+    }
+
+    #[test]
+    fn what_comes_from_elsewhere_is_strange_to_a_socket_with_a_peer() {
+        let from = ["192.0.2.1:9", "[::ffff:192.0.2.1]:9", "192.0.2.1:10", "192.0.2.2:9"].map(address);
+        let of = |only: &str| from.each_ref().map(|from| is_strange(&address(only), from));
+        assert_eq!(of("192.0.2.1:9"), [false, false, true, true]);
+        assert_eq!(of("unix:/x"), [false; 4]);
     }
 
     #[test]

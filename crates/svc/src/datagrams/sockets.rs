@@ -1,7 +1,7 @@
 //! The datagram sockets of a lane: a batch in, trains out, and what the lane is served at.
 
 use crate::datagrams::drops::{Dropped, Drops};
-use crate::datagrams::replies::{Gathered, Replies};
+use crate::datagrams::replies::{Gathered, Replies, is_strange};
 use crate::places::{Sharing, TransportAddress};
 use crate::state::ServiceState;
 use crate::words::class;
@@ -368,6 +368,13 @@ impl FoundSocket<'_> {
         entry.flow = ends.and_then(|(peer, local)| flows?.flow(peer, local, Protocol::UDP));
         entry.draining = draining;
         !entry.closing
+    }
+
+    /// Takes out what is not of its only peer, if it has one.
+    pub(crate) fn take_out_strange(&self, batch: &mut Datagrams) {
+        if let Some(only) = &self.entry.peer {
+            batch.retain(|arrival| !is_strange(only, &arrival.peer));
+        }
     }
 
     /// A receive has ended. Returns what the service may answer with, if the batch is for it.

@@ -54,6 +54,7 @@ impl Services {
         let LaneTable { sockets, services, flows, .. } = &mut self.served.table;
         let mut found = sockets.found(services, id)?;
         let (service, is_served) = (found.service(), found.is_served());
+        found.take_out_strange(&mut batch);
         if let Some(mut replies) = found.arrived(kit, flows.as_ref(), &batch, fault) {
             if is_served {
                 self.steering.note_selection(kit);

@@ -89,7 +89,8 @@ fn records_are_found_by_priority_and_weight() {
         ];
         vec![answer(question, &all, PacketFlag::RESPONSE)]
     };
-    let expected = [record(10, 64, "a.test", 80), record(10, 256, "b.test", 81), record(20, 1, "c.test", 82)];
+    // Priorities are ranks, so that the best ones stand beside upstreams without any.
+    let expected = [record(0, 64, "a.test", 80), record(0, 256, "b.test", 81), record(1, 1, "c.test", 82)];
     assert_eq!(found(has), Ok(expected.to_vec()));
     let aliased = |question: &[u8]| {
         vec![answer(question, &[Has::Alias(NAME, "b.test"), Has::Srv("b.test", 0, 0, 1, "c.test")], PacketFlag::RESPONSE)]
@@ -145,11 +146,36 @@ fn what_is_not_there_is_told() {
 
 #[test]
 fn one_that_never_answers_is_given_up() {
-    let (at, server) = server(|_| Vec::new(), None);
-    assert!(ask(NAME, Some(at)).unwrap_err().contains("it has not answered within 2s"));
-    server.join().unwrap();
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    assert!(ask(NAME, silent.local_addr().ok()).unwrap_err().contains("it has not answered within 2s"));
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert!(ask(NAME, Some(nobody)).unwrap_err().contains("refused"), "a port at which nobody is");
+}
+
+#[test]
+fn a_question_that_was_lost_is_sent_again() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    let lossy = spawn(move || {
+        let mut bytes = [0; 512];
+        let asked = [(); 3].map(|()| {
+            let (read, from) = socket.recv_from(&mut bytes).unwrap();
+            (bytes[..read].to_vec(), from)
+        });
+        assert!(asked.iter().all(|one| *one == asked[0]), "the same question from the same port");
+        let truth = answer(&asked[2].0, &[Has::Srv(NAME, 7, 0, 1, "a.test")], PacketFlag::RESPONSE);
+        socket.send_to(&truth, asked[2].1).unwrap();
+    });
+    assert_eq!(ask(NAME, Some(at)).map(|(records, _)| records), Ok(vec![record(0, 1, "a.test", 1)]));
+    lossy.join().unwrap();
+}
+
+#[test]
+fn servers_are_read_as_resolvers_read_them() {
+    let text = "# nameserver 10.0.0.9\nsearch a.test\nnameserver 10.0.0.1 # of the house\nnameserver\t::1; of this host\n\
+                nameserver10.0.0.8\n nameserver 10.0.0.7\nnameserver a.test\nnameserver 10.0.0.3\nnameserver 10.0.0.4\n";
+    let expected = ["10.0.0.1:53", "[::1]:53", "10.0.0.3:53"].map(|text| text.parse::<SocketAddr>().unwrap());
+    assert_eq!(servers(text), expected);
 }
 
 #[test]

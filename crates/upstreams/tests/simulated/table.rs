@@ -169,7 +169,7 @@ impl Play {
             let all = addresses(&["10.1.0.1:80", "10.1.0.2:80", "10.1.0.3:80", "10.1.0.4:80"]);
             let some = all.into_iter().filter(|_| self.random.below(2) == 0).collect();
             let found = if self.random.below(4) == 0 { Err("no".to_owned()) } else { Ok(some) };
-            self.table.resolved(self.now, found);
+            self.table.resolved(0, self.now, found);
         }
     }
 
@@ -237,21 +237,21 @@ fn a_name_has_the_addresses_that_it_has_now() {
     let mut table = table("a.test:80", Settings { slow_start: 10 * SECOND, ..Settings::new() });
     assert_eq!(table.begin(at(0), 0, &Tried::default()), None, "it has no address yet");
     assert_eq!(table.rows(at(0))[0].state, State::Unresolved);
-    let Some(Due::Resolve { host, port: 80 }) = table.due(at(0)) else { panic!("its name is asked for") };
+    let Some(Due::Resolve { asking: 0, host, port: 80 }) = table.due(at(0)) else { panic!("its name is asked for") };
     assert_eq!((host.as_str(), table.due(at(0)), table.next_due()), ("a.test", None, Instant::NEVER));
-    table.resolved(at(0), Ok(addresses(&["10.0.0.1:80", "10.0.0.1:80"])));
+    table.resolved(0, at(0), Ok(addresses(&["10.0.0.1:80", "10.0.0.1:80"])));
     assert_eq!((table.next_due(), table.rows(at(0)).len()), (at(30_000), 1));
     assert_eq!(table.rows(at(0))[0].state, State::Up, "the first ones start at once");
     let held = table.begin(at(0), 0, &Tried::default()).unwrap();
 
     assert!(matches!(table.due(at(30_000)), Some(Due::Resolve { .. })));
-    table.resolved(at(30_000), Err("the name server is gone".to_owned()));
+    table.resolved(0, at(30_000), Err("the name server is gone".to_owned()));
     let row = table.rows(at(30_000)).remove(0);
     assert_eq!((row.state, row.fault.as_deref()), (State::Up, Some("the name server is gone")), "what is known stays");
     assert_eq!(table.next_due(), at(35_000), "it is asked again soon");
 
     assert!(table.due(at(35_000)).is_some());
-    table.resolved(at(35_000), Ok(addresses(&["10.0.0.2:80"])));
+    table.resolved(0, at(35_000), Ok(addresses(&["10.0.0.2:80"])));
     let states = |table: &Upstreams| table.rows(at(35_000)).iter().map(|row| row.state).collect::<Vec<_>>();
     assert_eq!(states(&table), [State::Leaving, State::Rising]);
     assert!(!table.serves(held) && table.address(held).is_some());
@@ -260,16 +260,65 @@ fn a_name_has_the_addresses_that_it_has_now() {
 }
 
 #[test]
+fn a_name_that_nobody_could_ask_for_is_no_fault_and_due_again_in_a_moment() {
+    let mut table = table("a.test:80,b.test:80", Settings::new());
+    let Some(Due::Resolve { host, .. }) = table.due(at(1)) else { panic!("its name is asked for") };
+    table.put_off(0, at(1));
+    assert_eq!(
+        (table.due(at(1)), table.next_due(), table.awaits_names()),
+        (None, at(101), true),
+        "no other one is asked for either"
+    );
+    assert!(table.rows(at(1)).iter().all(|row| row.fault.is_none()));
+    let asked = [(); 2].map(|()| {
+        let Some(Due::Resolve { host, .. }) = table.due(at(101)) else { panic!("the names are asked for") };
+        assert_eq!(table.resolved(0, at(101), Ok(addresses(&["10.0.0.1:80"]))), None);
+        host
+    });
+    assert!(asked.contains(&host) && asked[0] != asked[1], "{asked:?}");
+    assert_eq!(table.due(at(101)), None);
+    // One that is taken out meanwhile is asked for no more.
+    assert!(table.due(at(30_101)).is_some());
+    table.retarget(&"10.0.0.9:1".parse().unwrap(), at(30_101));
+    table.put_off(0, at(30_101));
+    assert_eq!((table.due(at(60_000)), table.next_due()), (None, Instant::NEVER));
+}
+
+#[test]
+fn a_name_that_hangs_does_not_hold_up_the_others() {
+    let mut table = table("a.test:1,b.test:1,c.test:1", Settings::new());
+    let ask = |table: &mut Upstreams| match table.due(at(0)) {
+        Some(Due::Resolve { asking, host, .. }) => (asking, host),
+        other => panic!("a name is asked for: {other:?}"),
+    };
+    let (hangs, _) = ask(&mut table);
+    let mut others = Vec::new();
+    for number in 1..=2 {
+        let (asking, host) = ask(&mut table);
+        assert_ne!(asking, hangs);
+        assert_eq!((table.due(at(0)), table.next_due()), (None, Instant::NEVER), "two at a time");
+        table.resolved(asking, at(0), Ok(addresses(&[&format!("10.0.0.{number}:1")])));
+        others.push(host);
+    }
+    assert!(others[0] != others[1] && table.in_rotation(at(0)) == (2, 3) && table.awaits_names());
+    // Each end is of the one that was asked for.
+    table.resolved(hangs, at(60_000), Err("nobody answers".to_owned()));
+    let faults = table.rows(at(0)).into_iter().filter_map(|row| row.fault.map(|_| row.name)).collect::<Vec<_>>();
+    assert!(faults.len() == 1 && !others.iter().any(|host| faults[0].starts_with(host)), "{faults:?}");
+    assert_eq!(table.next_due(), at(30_000));
+}
+
+#[test]
 fn addresses_of_a_name_are_bounded_and_the_same_of_many() {
     let mut table = table("a.test:80", Settings::new());
     let mut many: Vec<Address> = (0..40).map(|last| format!("10.0.0.{last}:80").parse().unwrap()).collect();
     assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
-    table.resolved(at(0), Ok(many.clone()));
+    table.resolved(0, at(0), Ok(many.clone()));
     let known = |table: &Upstreams| table.rows(at(0)).into_iter().map(|row| row.address).collect::<Vec<_>>();
     let first = known(&table);
     many.rotate_left(17);
     assert!(table.due(at(30_000)).is_some());
-    table.resolved(at(30_000), Ok(many));
+    table.resolved(0, at(30_000), Ok(many));
     assert_eq!((first.len(), known(&table) == first), (16, true));
 }
 
@@ -280,12 +329,39 @@ fn other_addresses_each_time_fill_no_table_without_bound() {
         let now = at(u64::from(round) * 30_000);
         assert!(matches!(table.due(now), Some(Due::Resolve { .. })));
         let found = (0..16).map(|last| format!("10.{}.{}.{last}:80", round / 256, round % 256).parse().unwrap()).collect();
-        table.resolved(now, Ok(found));
+        table.resolved(0, now, Ok(found));
         // Each is held for ever.
         let held = (0..16).filter_map(|_| table.begin(now, 0, &Tried::default())).count();
         assert_eq!(held, if round < 256 { 16 } else { 0 }, "at the bound no more are taken in");
     }
     assert_eq!(table.rows(at(0)).len(), 4_096);
+}
+
+#[test]
+fn one_for_which_there_is_no_place_is_told_and_taken_in_once_there_is() {
+    let mut table = table("a.test:80", Settings::new());
+    let mut held = Vec::new();
+    for round in 0..257_u32 {
+        let now = at(u64::from(round) * 30_000);
+        assert!(table.due(now).is_some());
+        let found = (0..16).map(|last| format!("10.{}.{}.{last}:80", round / 256, round % 256).parse().unwrap()).collect();
+        table.resolved(0, now, Ok(found));
+        held.extend((0..16).filter_map(|_| table.begin(now, 0, &Tried::default())));
+        assert_eq!(table.take_unplaced().is_some(), round == 256);
+    }
+    let now = |seconds: u64| at(256 * 30_000 + seconds * 1_000);
+    let row = |table: &Upstreams, name: &str| table.rows(now(0)).into_iter().rfind(|row| row.name == name).unwrap();
+    assert!(row(&table, "a.test:80").fault.unwrap().starts_with("there are 4096 upstreams at the most"));
+    assert_eq!(table.next_due(), now(5), "it is asked for again soon");
+    table.retarget(&"10.9.9.9:1".parse().unwrap(), now(1));
+    assert!(table.take_unplaced().unwrap().starts_with("upstream 10.9.9.9:1: there are 4096"));
+    assert_eq!(row(&table, "10.9.9.9:1").state, State::Unresolved);
+    assert_eq!((table.in_rotation(now(1)), table.next_due()), ((0, 4_097), now(6)));
+    assert_eq!((table.due(now(6)), table.take_unplaced()), (None, None), "it is told once");
+    table.end(held.remove(0));
+    assert_eq!((table.next_due(), table.due(now(11))), (now(11), None));
+    let row = row(&table, "10.9.9.9:1");
+    assert_eq!((row.state, row.fault, table.next_due()), (State::Up, None, Instant::NEVER));
 }
 
 #[test]
@@ -316,7 +392,8 @@ fn gathered(mut lanes: [&mut Upstreams; 2]) -> Vec<Shown> {
     let mut gathering = Gathering::new();
     while let Some(question) = gathering.question() {
         for table in &mut lanes {
-            gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question).unwrap()).unwrap());
+            assert!(question.service.is_none_or(|service| service == 3));
+            gathering.heard("proxy", 3, serde_json::from_str(&answer(table, &question.words).unwrap()).unwrap());
         }
     }
     gathering.shown()
@@ -333,7 +410,7 @@ fn answer(table: &mut Upstreams, words: &str) -> Option<String> {
 fn an_operator_is_answered_in_json() {
     let mut table = table("10.0.0.1:1,b.test:2", Settings::new());
     assert!(table.due(at(0)).is_some());
-    table.resolved(at(0), Err("no \"such\" name\n".to_owned()));
+    table.resolved(0, at(0), Err("no \"such\" name\n".to_owned()));
     let used = table.begin(at(0), 0, &Tried::default()).unwrap();
     table.answered(used, at(0), Duration::from_micros(3));
     let counts = r#""uses":1,"connects":0,"failed_connect":0,"failed_timeout":0,"failed_reset":0,"failed_answer":0,"retries":0,"ejections":0,"checks_failed":0,"bytes_to":0,"bytes_from":0"#;
@@ -343,6 +420,7 @@ fn an_operator_is_answered_in_json() {
     );
     assert_eq!(answer(&mut table, "upstreams show 0 4096"), Some(expected));
     assert_eq!(answer(&mut table, "upstreams show 18446744073709551615 1").as_deref(), Some(r#"{"all":2,"rows":[]}"#));
+    assert_eq!(answer(&mut table, "upstreams show 0 0").as_deref(), Some(r#"{"all":2,"rows":[]}"#), "how many there are");
     let mut named = |words: &str| answer(&mut table, words);
     assert_eq!(named("upstreams drain 10.0.0.1:1").as_deref(), Some(r#"{"named":1}"#));
     assert_eq!(named("upstreams enable b.test:2").as_deref(), Some(r#"{"named":1}"#), "a name without an address, too");
@@ -363,14 +441,14 @@ fn as_many_upstreams_as_there_may_be_on_many_lanes_are_told_within_the_bound_and
     for lane in &mut lanes {
         while let Some(Due::Resolve { host, .. }) = lane.due(at(0)) {
             let name: u8 = host.trim_end_matches(".test").rsplit('-').next().unwrap().parse().unwrap();
-            lane.resolved(at(0), Ok((1..=16).map(|number| format!("10.0.{name}.{number}:80").parse().unwrap()).collect()));
+            lane.resolved(0, at(0), Ok((1..=16).map(|number| format!("10.0.{name}.{number}:80").parse().unwrap()).collect()));
         }
         let used = lane.begin(at(0), 0, &Tried::default()).unwrap();
         lane.answered(used, at(0), Duration::from_micros(3));
     }
     let mut gathering = Gathering::new();
     while let Some(question) = gathering.question() {
-        let answers: Vec<String> = lanes.iter_mut().map(|lane| answer(lane, &question).unwrap()).collect();
+        let answers: Vec<String> = lanes.iter_mut().map(|lane| answer(lane, &question.words).unwrap()).collect();
         assert!(answers.iter().all(|answer| answer.len() < 40 << 10), "a lane is not held up");
         assert!(answers.iter().map(String::len).sum::<usize>() < 1 << 20, "a control answer has 1 MiB");
         answers.iter().for_each(|answer| gathering.heard("http", 0, serde_json::from_str(answer).unwrap()));
@@ -389,6 +467,36 @@ fn as_many_upstreams_as_there_may_be_on_many_lanes_are_told_within_the_bound_and
 }
 
 #[test]
+fn many_services_on_many_lanes_are_asked_one_by_one_within_the_bound() {
+    const LANES: usize = 64;
+    let name = "a-name-of-usual-length";
+    let table = |lane| {
+        let mut table = Upstreams::new(&format!("{name}.test:80,10.0.0.1:80").parse().unwrap(), Settings::new(), lane);
+        assert!(table.due(at(0)).is_some());
+        table.resolved(0, at(0), Err("it is not known ".repeat(20)));
+        table
+    };
+    let mut services: Vec<Vec<Upstreams>> = (0..25).map(|_| (0..LANES).map(table).collect()).collect();
+    let mut gathering = Gathering::new();
+    while let Some(question) = gathering.question() {
+        let mut bytes = 0;
+        for (number, lanes) in
+            services.iter_mut().enumerate().filter(|(number, _)| question.service.is_none_or(|one| one == *number))
+        {
+            for table in lanes {
+                let answer = answer(table, &question.words).unwrap();
+                bytes += answer.len() + r#"{"service":"a-service","number":00,"lane":00,"answer":},"#.len();
+                gathering.heard("proxy", number, serde_json::from_str(&answer).unwrap());
+            }
+        }
+        assert!(bytes < 1 << 20, "a control answer has 1 MiB");
+    }
+    let shown = gathering.shown();
+    let numbers: Vec<usize> = shown.iter().map(|one| one.number).collect();
+    assert_eq!(numbers, (0..25).flat_map(|number| [number; 2]).collect::<Vec<_>>());
+}
+
+#[test]
 fn lanes_that_tell_different_numbers_of_rows_are_added_up_right() {
     let many: Vec<String> = (1..=64).map(|port| format!("10.0.0.1:{port}")).collect();
     let mut lanes = [0, 1].map(|lane| Upstreams::new(&many.join(",").parse().unwrap(), Settings::new(), lane));
@@ -397,6 +505,7 @@ fn lanes_that_tell_different_numbers_of_rows_are_added_up_right() {
     }
     let mut gathering = Gathering::new();
     while let Some(question) = gathering.question() {
+        let question = question.words;
         let fewer =
             question.rsplit_once(' ').map(|(words, bytes)| format!("{words} {}", bytes.parse::<usize>().unwrap() / 7)).unwrap();
         for (lane, question) in lanes.iter_mut().zip([&question, &fewer]) {
@@ -415,7 +524,7 @@ fn says(table: &mut Upstreams, seconds: u64, targets: Result<Option<&str>, &str>
     assert!(matches!(due, Due::List { .. }), "{due:?}");
     let targets = targets.map(|texts| texts.map(|texts| texts.parse::<Targets>().unwrap().all().to_vec()));
     let listing = Listing { targets: targets.map_err(str::to_owned), stamp: Some(stamp), again: Some(SECOND) };
-    table.resolved(at(seconds * 1_000), Found::Listing(listing))
+    table.resolved(0, at(seconds * 1_000), Found::Listing(listing))
 }
 
 #[test]
@@ -443,9 +552,73 @@ fn a_source_names_upstreams_and_a_broken_one_leaves_those_that_are_known() {
     assert!(states.contains(&("10.0.0.1:1".to_owned(), State::Leaving)) && states.contains(&up("10.0.0.3:1")), "{states:?}");
     used.into_iter().for_each(|used| table.end(used));
     assert_eq!(names(&table).len(), 3);
-    // The settings name another source: those of this one go with it.
+    // The settings name another source: those of this one go with it, once the other has been read.
     assert!(table.retarget(&"10.0.0.9:1,srv:_a._tcp.b".parse().unwrap(), at(4_000)));
-    assert_eq!(names(&table), [("srv:_a._tcp.b".to_owned(), State::Unresolved), up("10.0.0.9:1")]);
+    assert_eq!((names(&table).len(), table.in_rotation(at(4_000))), (4, (3, 4)));
+    assert_eq!(says(&mut table, 4, Ok(Some("10.0.0.7:1")), 1), None);
+    assert_eq!(names(&table), ["10.0.0.9:1", "10.0.0.7:1"].map(up));
+}
+
+#[test]
+fn those_that_serve_stay_until_those_in_their_place_are_known() {
+    let mut table = table("10.0.0.1:1", Settings::new());
+    let serving = |table: &Upstreams| {
+        let rows = table.rows(at(0)).into_iter().filter(|row| row.state == State::Up);
+        rows.map(|row| row.name).collect::<Vec<_>>()
+    };
+    let retarget = |table: &mut Upstreams, targets: &str| assert!(table.retarget(&targets.parse().unwrap(), at(0)));
+    retarget(&mut table, "file:/list");
+    assert!(says(&mut table, 0, Err("/list: it is gone"), 1).is_some());
+    assert_eq!(serving(&table), ["10.0.0.1:1"]);
+    // One that comes back is the same, and what nobody has read goes at once.
+    let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+    retarget(&mut table, "10.0.0.1:1");
+    assert_eq!((serving(&table), table.rows(at(0)).len(), table.serves(used)), (vec!["10.0.0.1:1".to_owned()], 1, true));
+    retarget(&mut table, "file:/list,10.0.0.3:1");
+    assert_eq!(serving(&table), ["10.0.0.1:1", "10.0.0.3:1"]);
+    says(&mut table, 1, Ok(Some("10.0.0.2:1")), 2);
+    assert!(serving(&table).iter().all(|name| ["10.0.0.2:1", "10.0.0.3:1"].contains(&name.as_str())) && !table.serves(used));
+    table.end(used);
+    // A name is waited for where there is nothing else.
+    retarget(&mut table, "a.test:1,b.test:1");
+    assert_eq!(serving(&table).len(), 2);
+    let resolve = |table: &mut Upstreams, found: Result<Vec<Address>, String>| {
+        assert!(matches!(table.due(at(1_000)), Some(Due::Resolve { .. })));
+        table.resolved(0, at(1_000), found);
+    };
+    resolve(&mut table, Err("nobody knows it".to_owned()));
+    assert_eq!(serving(&table).len(), 2);
+    resolve(&mut table, Ok(addresses(&["10.0.0.4:1"])));
+    assert_eq!(serving(&table).len(), 1);
+    assert!(table.rows(at(0)).iter().all(|row| row.name.ends_with(".test:1")), "what nobody holds has gone");
+}
+
+#[test]
+fn a_source_is_taken_out_with_all_that_it_names_now_and_later() {
+    let mut table = table("file:/list,10.0.0.9:1", Settings { slow_start: 10 * SECOND, ..Settings::new() });
+    assert_eq!(table.drain("file:/list"), 1, "before it has named any");
+    says(&mut table, 0, Ok(Some("10.0.0.1:1,a.test:1")), 1);
+    assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
+    table.resolved(0, at(0), Ok(addresses(&["10.0.0.2:1", "10.0.0.3:1"])));
+    let drained = |table: &Upstreams| {
+        let rows = table.rows(at(3_000)).into_iter();
+        rows.filter(|row| row.state == State::Drained).map(|row| row.address.unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(drained(&table), ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"]);
+    let names = (0..9).map(|_| {
+        let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+        table.name(used).unwrap().to_owned()
+    });
+    assert!(names.into_iter().all(|name| name == "10.0.0.9:1"));
+    assert_eq!(table.enable("file:/list", at(0)), 3, "the source, and both that it names");
+    assert_eq!((drained(&table).len(), table.in_rotation(at(0))), (0, (4, 4)));
+    assert_eq!(table.drain("10.0.0.1:1"), 1, "and each by itself");
+    assert_eq!((table.drain("file:/list"), table.drain("file:/other"), drained(&table).len()), (3, 0, 3));
+    says(&mut table, 1, Ok(Some("10.0.0.1:1,10.0.0.4:1")), 2);
+    assert_eq!(drained(&table), ["10.0.0.1:1", "10.0.0.4:1"]);
+    table.enable("file:/list", at(1_000));
+    says(&mut table, 2, Ok(Some("10.0.0.4:1,10.0.0.5:1")), 3);
+    assert_eq!((drained(&table).len(), table.in_rotation(at(2_000))), (0, (3, 3)));
 }
 
 #[test]
@@ -454,7 +627,7 @@ fn names_of_a_source_are_resolved_and_come_and_go_with_it() {
     says(&mut table, 0, Ok(Some("a.test:1")), 1);
     assert!(table.awaits_names(), "its name has no address yet");
     assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
-    table.resolved(at(0), Ok(addresses(&["10.0.0.1:1", "10.0.0.2:1"])));
+    table.resolved(0, at(0), Ok(addresses(&["10.0.0.1:1", "10.0.0.2:1"])));
     assert_eq!(table.in_rotation(at(0)), (2, 2));
     says(&mut table, 1, Ok(Some("10.0.0.3:1")), 2);
     assert_eq!(table.in_rotation(at(1_000)), (1, 1));
@@ -481,14 +654,14 @@ fn checks_come_in_their_time_and_no_more_than_so_many_at_once() {
 fn what_an_operator_said_of_a_name_holds_for_its_next_addresses() {
     let mut table = table("a.test:80", Settings { failures_max: 1, ..Settings::new() });
     assert!(table.due(at(0)).is_some());
-    table.resolved(at(0), Ok(addresses(&["10.0.0.1:80", "10.0.0.3:80"])));
+    table.resolved(0, at(0), Ok(addresses(&["10.0.0.1:80", "10.0.0.3:80"])));
     let used = table.begin(at(0), 0, &Tried::default()).unwrap();
     assert!(table.failed(used, at(0), Failure::Connect, None).is_some());
     assert_eq!(table.rows(at(0)).iter().map(|row| row.counts.ejections).sum::<u64>(), 1);
     table.end(used);
     assert_eq!(table.drain("a.test:80"), 2);
     assert!(table.due(at(30_000)).is_some());
-    table.resolved(at(30_000), Ok(addresses(&["10.0.0.2:80", "10.0.0.4:80"])));
+    table.resolved(0, at(30_000), Ok(addresses(&["10.0.0.2:80", "10.0.0.4:80"])));
     let rows = table.rows(at(30_000));
     assert_eq!(rows.iter().map(|row| row.state).collect::<Vec<_>>(), [State::Drained; 2]);
     assert_eq!((table.address(used), table.serves(used)), (None, false), "another one has its place, and not its name");
@@ -554,13 +727,13 @@ fn a_group_serves_nobody_elses_clients() {
 fn a_name_that_has_lost_its_addresses_takes_no_upstream_with_it() {
     let mut table = table("a.test:80", Settings::new());
     assert!(table.due(at(0)).is_some());
-    table.resolved(at(0), Ok(addresses(&["10.0.0.1:80"])));
+    table.resolved(0, at(0), Ok(addresses(&["10.0.0.1:80"])));
     assert!(table.due(at(30_000)).is_some());
-    assert!(table.resolved(at(30_000), Ok(Vec::new())).is_some(), "it is told once");
+    assert!(table.resolved(0, at(30_000), Ok(Vec::new())).is_some(), "it is told once");
     let row = table.rows(at(30_000)).remove(0);
     assert_eq!((row.state, row.fault.as_deref()), (State::Up, Some("it has no address")));
     assert_eq!(table.next_due(), at(35_000), "it is asked again soon");
-    assert!(table.due(at(35_000)).is_some() && table.resolved(at(35_000), Ok(Vec::new())).is_none(), "nothing is new");
+    assert!(table.due(at(35_000)).is_some() && table.resolved(0, at(35_000), Ok(Vec::new())).is_none(), "nothing is new");
 }
 
 #[test]
@@ -582,7 +755,7 @@ fn other_targets_take_the_place_of_those_that_go_and_what_is_under_way_goes_on()
     let Some(Due::Resolve { host, .. }) = table.due(at(1)) else { panic!("the new name is asked for") };
     assert_eq!(host, "b.test");
     table.retarget(&"10.0.0.2:1".parse().unwrap(), at(2));
-    table.resolved(at(2), Ok(addresses(&["10.0.0.9:80"])));
+    table.resolved(0, at(2), Ok(addresses(&["10.0.0.9:80"])));
     uses.into_iter().for_each(|used| table.end(used));
     assert_eq!(states(&table), [row("10.0.0.2:1", State::Up, 1)], "what nobody holds has gone");
     for round in 0..300_u32 {

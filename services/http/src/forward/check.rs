@@ -27,7 +27,7 @@ impl Check {
 
     fn tell(&mut self, cx: &mut Cx<'_>, is_well: Option<bool>) {
         if let Some(probe) = self.probe.take() {
-            self.hub.borrow_mut().checked(cx, probe.upstream(), is_well);
+            self.hub.borrow_mut().tended.checked(cx, probe.upstream(), is_well);
         }
     }
 }
@@ -58,8 +58,8 @@ impl Outgoing<Silent> for Check {
             // Those that are broken off as a drain begins say nothing. With TLS it is the handshake that has failed.
             _ => {
                 let hub = self.hub.borrow();
-                let is_secured = hub.upstreams.reach(probe.upstream()).is_some_and(|reach| reach.is_secured());
-                !hub.is_draining && (probe.is_late(cx.now()) || is_secured)
+                let is_secured = hub.tended.upstreams.reach(probe.upstream()).is_some_and(|reach| reach.is_secured());
+                !hub.tended.is_draining() && (probe.is_late(cx.now()) || is_secured)
             }
         };
         self.tell(cx, is_failure.then_some(false));

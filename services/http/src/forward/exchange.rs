@@ -77,7 +77,7 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
             output.push(CHUNK_END);
         }
         let upstream = hub.up(number).upstream;
-        hub.upstreams.note_bytes(upstream, bytes, 0);
+        hub.tended.upstreams.note_bytes(upstream, bytes, 0);
         Flow::More
     }
 

@@ -9,7 +9,7 @@ use corelane::admin::reports::Level;
 use corelane::service::{Address, Ending, Instant};
 use corelane::{Cx, Silent};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Checks, Failure, Tending, Upstream, Upstreams, client_key, failure_to_agree};
+use corelane_upstreams::{Failure, Tended, Tending, Upstream, client_key, failure_to_agree};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -33,8 +33,7 @@ pub(super) type HubRef = Rc<RefCell<Hub>>;
 
 /// The part of a lane.
 pub(super) struct Hub {
-    pub upstreams: Upstreams,
-    key: fn(&Address) -> u64,
+    pub tended: Tended,
     pub timeout: Duration,
     /// A request is let go whose client has finished its side.
     pub aborts_on_close: bool,
@@ -43,14 +42,10 @@ pub(super) struct Hub {
     /// Where its tokens begin.
     pub tokens: u64,
     is_alarmed: bool,
-    /// Connections that check upstreams, from their begin until their end is told.
-    pub checks: Checks,
-    pub is_draining: bool,
     pub ways: Numbered<Way>,
     pub ups: Numbered<Up>,
     /// Requests that have come before a name was resolved.
     pub early: Vec<usize>,
-    pub resolve: fn(&str, u16) -> Result<Vec<Address>, String>,
     /// Links without a request, the one that was used last at the end.
     pub idle: BTreeMap<Upstream, Vec<usize>>,
     /// Memory in which heads are put together.
@@ -103,24 +98,27 @@ impl<T> Numbered<T> {
 impl Hub {
     pub fn new(behind: &Behind, lane: usize, within: Within<Silent>) -> HubRef {
         let hub = Self {
-            upstreams: Upstreams::new(&behind.targets, behind.settings.clone(), lane),
-            key: behind.key,
+            tended: Tended::new(behind, lane, Tending::new(TENDING, TENDING)),
             timeout: TIMEOUT,
             aborts_on_close: false,
             kept_max: KEPT,
             within,
             tokens: 0,
             is_alarmed: false,
-            checks: Checks::default(),
-            is_draining: false,
             ways: Numbered::new(),
             ups: Numbered::new(),
             early: Vec::new(),
-            resolve: Tending::system,
             idle: BTreeMap::new(),
             text: Vec::new(),
         };
         Rc::new(RefCell::new(hub))
+    }
+
+    /// Its tokens begin there.
+    pub fn begin_tokens(&mut self, begin: u64) {
+        let token = begin + TENDING;
+        self.tokens = begin;
+        (self.tended.tending.alarm, self.tended.tending.completed) = (token, token);
     }
 
     pub fn way(&mut self, way: usize) -> &mut Way {
@@ -141,7 +139,7 @@ impl Hub {
     pub fn connected(&mut self, up: usize) {
         let up = self.ups.get(up);
         up.is_connected = true;
-        self.upstreams.connected(up.upstream);
+        self.tended.upstreams.connected(up.upstream);
     }
 
     /// A link has ended.
@@ -151,7 +149,7 @@ impl Hub {
         // Its connection has ended, and with it what it owed.
         up.ticket = None;
         if up.is_connected {
-            self.upstreams.disconnected(up.upstream);
+            self.tended.upstreams.disconnected(up.upstream);
         }
         self.ups.remove(number);
     }
@@ -165,7 +163,7 @@ impl Hub {
     /// Keeps a link for another request; false if it is to be closed.
     pub fn keep(&mut self, up: usize) -> bool {
         let upstream = self.ups.get(up).upstream;
-        if self.is_draining || !self.upstreams.serves(upstream) {
+        if self.tended.is_draining() || !self.tended.upstreams.serves(upstream) {
             return false;
         }
         let idle = self.idle.entry(upstream).or_default();
@@ -194,9 +192,9 @@ impl Hub {
         let (upstream, failure) = (up.upstream, fault.failure());
         let asker = (!matches!(fault, Fault::Unreachable | Fault::Unheard | Fault::Untrusted)).then_some(way.asker);
         let Some(failure) = failure else { return };
-        let Some(ejected) = self.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
+        let Some(ejected) = self.tended.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
         cx.count(HttpCounter::Ejections, 1);
-        let name = self.upstreams.shown_name(upstream).unwrap_or_default();
+        let name = self.tended.upstreams.shown_name(upstream).unwrap_or_default();
         let words = format_args!(
             "upstream {name} is left out for {:?}: {} failures in a row, the last one {failure:?}",
             ejected.lasts, ejected.failures
@@ -213,7 +211,7 @@ impl Hub {
             self.abort(cx, up);
         }
         match upstream {
-            Some(upstream) => self.upstreams.end(upstream),
+            Some(upstream) => self.tended.upstreams.end(upstream),
             None => self.early.retain(|early| *early != number),
         }
         self.ways.remove(number);
@@ -270,9 +268,7 @@ impl Hub {
 
     /// Nobody new comes: idle links are closed.
     pub fn drain(&mut self, cx: &mut Cx<'_>) {
-        self.is_draining = true;
-        cx.stop_alarm(self.tokens + TENDING);
-        self.checks.end_all(cx);
+        self.tended.drain(cx);
         for up in std::mem::take(&mut self.idle).into_values().flatten() {
             let up = self.ups.get(up);
             up.stage = Stage::Over;
@@ -285,35 +281,19 @@ impl Hub {
         let own = cx.id();
         let refused = cx.peer(own).and_then(|peer| peer.learned?.refused.clone());
         let up = self.ups.get(up);
-        let reach = self.upstreams.reach(up.upstream);
+        let reach = self.tended.upstreams.reach(up.upstream);
         let failure = failure_to_agree(ending, reach.as_ref(), refused.is_some(), up.way.is_some())?;
-        let name = self.upstreams.shown_name(up.upstream).unwrap_or_default();
+        let name = self.tended.upstreams.shown_name(up.upstream).unwrap_or_default();
         let why = refused.unwrap_or_else(|| "it has not ended its handshake in time".to_owned());
         cx.report_kind("untrusted", Level::Warn, format_args!("no TLS with upstream {name}: {why}"));
         Some(failure)
     }
 
-    /// A check of an upstream has ended.
-    pub fn checked(&mut self, cx: &mut Cx<'_>, upstream: Upstream, is_well: Option<bool>) {
-        self.checks.end(cx.id());
-        let name = self.upstreams.shown_name(upstream).unwrap_or_default();
-        match self.upstreams.checked(upstream, cx.now(), is_well) {
-            Some(true) => cx.report(Level::Info, format_args!("upstream {name} is up: its checks succeed")),
-            Some(false) => cx.report(Level::Warn, format_args!("upstream {name} is down: its checks fail")),
-            None => {}
-        }
-        let next = self.checks.next_due(&self.upstreams, cx.now());
-        if !self.is_draining && next < Instant::NEVER {
-            // It has a place: the service has few alarms.
-            let _ = cx.start_alarm(next, self.tokens + TENDING);
-        }
-    }
-
     /// A way for a request, which an upstream is chosen for.
     pub fn add_way(&mut self, cx: &mut Cx<'_>, facts: Facts, from: &Address) -> Result<usize, Fault> {
-        let (now, client, key) = (cx.now(), cx.id(), (self.key)(from));
-        let upstream = self.upstreams.begin(now, key, &Default::default());
-        let may_wait = self.upstreams.awaits_names() && self.early.len() < EARLY_MAX;
+        let (now, client, key) = (cx.now(), cx.id(), self.tended.key(from));
+        let upstream = self.tended.upstreams.begin(now, key, &Default::default());
+        let may_wait = self.tended.upstreams.awaits_names() && self.early.len() < EARLY_MAX;
         let within = match upstream {
             Some(_) => self.timeout,
             None if may_wait => cx.limits().connect_limit.min(self.timeout),
@@ -326,7 +306,7 @@ impl Hub {
         let asker = client_key(from);
         let mut new = Way::new((client, facts), (upstream, key, asker), now);
         if let Some(upstream) = upstream {
-            self.upstreams.used_by(upstream, asker, now);
+            self.tended.upstreams.used_by(upstream, asker, now);
             new.tried.add(upstream);
         }
         Ok(self.ways.add(|old| match old {
@@ -341,11 +321,11 @@ impl Hub {
     /// Chooses an upstream for a request that has waited for names; whether there is one.
     pub fn place(&mut self, now: Instant, number: usize) -> bool {
         let way = self.ways.get(number);
-        way.upstream = self.upstreams.begin(now, way.key, &Default::default());
+        way.upstream = self.tended.upstreams.begin(now, way.key, &Default::default());
         if let Some(upstream) = way.upstream {
             way.tried.add(upstream);
             (way.began_at, way.active_at) = (now, now);
-            self.upstreams.used_by(upstream, way.asker, now);
+            self.tended.upstreams.used_by(upstream, way.asker, now);
         }
         way.upstream.is_some()
     }

@@ -114,7 +114,7 @@ fn send_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, output: &mut Output)
     if way.facts.has_content {
         cx.resume(way.client);
     }
-    hub.upstreams.note_bytes(upstream, bytes, 0);
+    hub.tended.upstreams.note_bytes(upstream, bytes, 0);
     Next::Continue
 }
 
@@ -158,9 +158,9 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
     output.note_active();
     let (upstream, took) = (up.upstream, way.active_at - way.began_at);
     if up.interim == 0 {
-        hub.upstreams.answered(upstream, cx.now(), took);
+        hub.tended.upstreams.answered(upstream, cx.now(), took);
     }
-    hub.upstreams.note_bytes(upstream, 0, bytes);
+    hub.tended.upstreams.note_bytes(upstream, 0, bytes);
     let Some((up, way)) = hub.both(number) else { return Some(Next::Abort) };
     match meaning {
         Meaning::Interim(status) if up.interim < INTERIM_MAX => {
@@ -246,7 +246,7 @@ fn read_content(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input
         }
     };
     let upstream = up.upstream;
-    hub.upstreams.note_bytes(upstream, 0, before - input.len());
+    hub.tended.upstreams.note_bytes(upstream, 0, before - input.len());
     match found {
         Content::More(next) => next,
         Content::Ended { persists } => end_answer(hub, number, (input, output), persists),

@@ -3,15 +3,13 @@
 use super::check::Check;
 use super::fault::Fault;
 use super::head::{Asker, write_request};
-use super::hub::{Hub, HubRef, TENDING};
+use super::hub::{Hub, HubRef};
 use super::link::Link;
 use super::up::Up;
 use super::way::Facts;
 use crate::counters::HttpCounter;
 use corelane::Cx;
-use corelane::admin::reports::Level;
 use corelane::service::{Address, Lease, Outcome};
-use corelane_upstreams::{Tending, found};
 use corelane_wire::http1::Request as Head;
 
 /// Begins a request of the client at `from`: its head is sent, or will be once a link is open.
@@ -21,8 +19,8 @@ use corelane_wire::http1::Request as Head;
 pub(super) fn begin(shared: &HubRef, cx: &mut Cx<'_>, head: &Head<'_>, (from, asker): (&Address, Asker)) -> Result<usize, Fault> {
     let mut hub = shared.borrow_mut();
     let number = hub.add_way(cx, Facts::of(head), from)?;
-    let Hub { ways, upstreams, text, .. } = &mut *hub;
-    let way = ways.get(number);
+    let Hub { ways, tended, text, .. } = &mut *hub;
+    let (way, upstreams) = (ways.get(number), &tended.upstreams);
     let name = way.upstream.map_or_else(|| upstreams.awaited_name(), |upstream| upstreams.name(upstream));
     let name = name.filter(|name| !name.starts_with("unix:")).unwrap_or("localhost");
     let name = name.trim_start_matches("tls://");
@@ -47,7 +45,7 @@ fn serve_early(shared: &HubRef, cx: &mut Cx<'_>) {
     for number in std::mem::take(&mut hub.early) {
         let fault = match hub.place(cx.now(), number) {
             true => start(shared, &mut hub, cx, number, true).err(),
-            false if hub.upstreams.awaits_names() => {
+            false if hub.tended.upstreams.awaits_names() => {
                 hub.early.push(number);
                 continue;
             }
@@ -72,7 +70,7 @@ fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reu
             let Some(output) = up.id.and_then(|id| cx.connection(id)) else { continue };
             // reason: it is kept until the answer has begun.
             let head = way.head.clone().expect("what is sent has its head");
-            hub.upstreams.note_bytes(upstream, head.len(), 0);
+            hub.tended.upstreams.note_bytes(upstream, head.len(), 0);
             output.push(head);
             up.begin(output, number, true);
             way.up = Some(up_number);
@@ -83,7 +81,7 @@ fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reu
         }
     }
     // reason: it is in use.
-    let reach = hub.upstreams.reach(upstream).expect("an upstream that was taken is there");
+    let reach = hub.tended.upstreams.reach(upstream).expect("an upstream that was taken is there");
     let up = hub.ups.add(|_| Some(Up::opening(upstream, number)));
     match (hub.within.dial)(cx, reach, Box::new(Link::new(shared.clone(), up))) {
         Ok(id) => {
@@ -106,8 +104,8 @@ fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reu
 /// The fault, where it is final.
 pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, fault: Fault) -> Result<(), Fault> {
     let now = cx.now();
-    let Hub { ways, upstreams, .. } = &mut *hub;
-    let way = ways.get(number);
+    let Hub { ways, tended, .. } = &mut *hub;
+    let (way, upstreams) = (ways.get(number), &mut tended.upstreams);
     assert!(way.up.is_none(), "what has failed carries nothing");
     let reuses = match fault {
         Fault::Unreachable | Fault::Unheard | Fault::Untrusted if !way.tried.is_full() => {
@@ -137,21 +135,12 @@ pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
 
 fn tend_upstreams(shared: &HubRef, cx: &mut Cx<'_>) {
     let mut hub = shared.borrow_mut();
-    if hub.is_draining {
-        return;
-    }
-    let now = cx.now();
-    let Hub { upstreams, checks, within, tokens, resolve, .. } = &mut *hub;
-    upstreams.start(now);
-    let tending = Tending { resolve: *resolve, ..Tending::new(*tokens + TENDING, *tokens + TENDING) };
-    (within.tend)(cx, upstreams, checks, tending, &mut |probe| Box::new(Check::new(shared.clone(), probe)));
+    let Hub { tended, within, .. } = &mut *hub;
+    (within.tend)(cx, tended, &mut |probe| Box::new(Check::new(shared.clone(), probe)));
 }
 
 /// A helper thread has asked for a name.
-pub(super) fn resolved(shared: &HubRef, cx: &mut Cx<'_>, outcome: Outcome) {
-    let found = found(outcome);
-    if let Some(why) = shared.borrow_mut().upstreams.resolved(cx.now(), found) {
-        cx.report_kind("resolve", Level::Warn, format_args!("upstreams are not known anew: {why}"));
-    }
+pub(super) fn resolved(shared: &HubRef, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+    shared.borrow_mut().tended.completed(cx, token, outcome);
     tend(shared, cx);
 }

@@ -151,6 +151,36 @@ fn upstreams_are_shown_with_their_sites_and_changed_by_site() {
 }
 
 #[test]
+fn other_hosts_are_answered_for_as_long_as_they_are_redirected() {
+    for driver in DRIVERS {
+        let behind = serving(driver, "reply=8");
+        let site = format!("host=a.example&to={}", address(&behind));
+        let running = serving(driver, &site);
+        let mut stream = connect(&running);
+        let mut came_for = |host: &str| ["/x", "/"].map(|target| came(&ask(&mut stream, target, host)));
+        assert_eq!(came_for("b.example"), ["421", "421"]);
+        for (redirects, expected) in
+            [("redirect=/x=/y&", ["308", "404"]), ("", ["421", "421"]), ("redirect=/=/y&", ["308", "308"])]
+        {
+            assert_eq!(told(&running, &format!("options {redirects}{site}")), "true");
+            assert_eq!(
+                (came_for("b.example"), came_for("a.example")),
+                (expected.map(str::to_owned), ["8", "8"].map(str::to_owned)),
+                "{redirects}"
+            );
+        }
+        // What is of the whole place makes no difference.
+        let running = serving(driver, &format!("cache-bytes=1MiB&redirect=/x=/y&{site}"));
+        assert_eq!(came(&ask(&mut connect(&running), "/x", "b.example")), "308");
+        // Where there are upstreams, they are there without redirects as well.
+        let running = serving(driver, &format!("to={0}&redirect=/x=/y&{site}", address(&behind)));
+        let mut stream = connect(&running);
+        assert_eq!(told(&running, &format!("options to={0}&{site}", address(&behind))), "true");
+        assert_eq!(came(&ask(&mut stream, "/x", "b.example")), "8");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_the_site() {
     let of = |options: &str| Lanes::per_core().serve_entry(&ENTRY, &format!("http://127.0.0.1:0?{options}")).map(drop);
     for right in ["host=a&to=b:1", "redirect=https&host=a&to=b:1", "head-bytes=4KiB&host=a,*.a&root=/&host=b&redirect=/=/x"] {

@@ -1,14 +1,16 @@
 //! Over real sockets, by both drivers, as the program serves it.
 
-use corelane::Lanes;
 use corelane::lanes::{DriverChoice, Running};
 use corelane::service::Random;
-use corelane_proxy::ENTRY;
+use corelane::{Address, Lanes};
+use corelane_proxy::{ENTRY, Proxy};
+use corelane_upstreams::entry::Behind;
+use corelane_upstreams::{Settings, address_key};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
@@ -244,5 +246,45 @@ fn each_client_has_a_line_at_its_end() {
         assert_eq!(lines.len(), 2, "{text}");
         assert!(lines[0].starts_with(&format!("{own} [")) && lines[0].contains(&format!("GMT] {address} 700 9000 0.")), "{text}");
         assert!(lines[0].ends_with(" end") && lines[1].contains("GMT] - 0 0 0.") && lines[1].ends_with(" turned-away"), "{text}");
+    }
+}
+
+/// Whether the server of a name hangs.
+static HANGS: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+fn hang(hangs: bool) {
+    *HANGS.0.lock().unwrap() = hangs;
+    HANGS.1.notify_all();
+}
+
+/// Asks for a name: one of them is answered when its server does not hang any more.
+fn resolved(host: &str, port: u16) -> Result<Vec<Address>, String> {
+    if host == "hangs.test" {
+        drop(HANGS.1.wait_while(HANGS.0.lock().unwrap(), |hangs| *hangs).unwrap());
+    }
+    Ok(vec![SocketAddr::from(([127, 0, 0, 1], port)).into()])
+}
+
+#[test]
+fn a_name_server_that_hangs_holds_up_no_lane_and_no_other_name() {
+    for driver in DRIVERS {
+        hang(true);
+        let echo = |mut stream: TcpStream| {
+            let mut said = [0; 5];
+            stream.read_exact(&mut said).unwrap();
+            stream.write_all(&said).unwrap();
+        };
+        let ((well, served), mut said) = (upstream(echo), [0; 5]);
+        let targets = format!("hangs.test:{},well.test:{}", well.port(), well.port()).parse().unwrap();
+        let behind = Behind { targets, settings: Settings::new(), key: address_key };
+        let proxy = move |lane| Proxy::new(&behind, lane).resolving(resolved);
+        let running = Lanes::per_core().lanes(1).driver(driver).serve("tcp://127.0.0.1:0", proxy).unwrap().start().unwrap();
+        let mut client = connect(&running);
+        client.write_all(b"hello").unwrap();
+        client.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"hello");
+        served.join().unwrap();
+        // Its helper thread ends with the lane.
+        hang(false);
     }
 }

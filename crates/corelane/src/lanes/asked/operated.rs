@@ -1,5 +1,6 @@
 //! What services of running lanes answer to an operator, as JSON.
 
+use crate::admin::control::of_one;
 use crate::lanes::live_services::{Answered, LiveServices};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -16,10 +17,15 @@ struct Told<'a> {
     answer: Box<RawValue>,
 }
 
-/// Asks each service on each lane, and returns what they answer, as a list in JSON.
+/// Asks each service on each lane, or the one that is named before the words, and returns what they answer, as a list in JSON.
 pub(super) fn ask(services: &LiveServices, words: &str) -> Result<String, String> {
     let silent = |lane| format!("lane {lane} does not answer: see `corelane stat` for what it does");
-    let answers = services.ask(words, PATIENCE).map_err(silent)?;
+    let answers = match of_one(words) {
+        (None, words) => services.ask(words, PATIENCE),
+        (Some(number), words) if number < services.names().len() => services.ask_one(number, words, PATIENCE),
+        (Some(_), _) => Ok(Vec::new()),
+    };
+    let answers = answers.map_err(silent)?;
     if answers.is_empty() {
         return Err("no service of this process knows that".to_owned());
     }
@@ -35,6 +41,15 @@ fn told(Answered { service, number, lane, answer }: &Answered) -> Result<Told<'_
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_service_is_named_by_its_number() {
+        let of = ["upstreams show 0 0", "#3 upstreams drain a b", "#x y", "#3", ""].map(of_one);
+        assert_eq!(
+            of,
+            [(None, "upstreams show 0 0"), (Some(3), "upstreams drain a b"), (None, "#x y"), (None, "#3"), (None, "")]
+        );
+    }
 
     #[test]
     fn names_of_any_signs_are_written_as_json() {

@@ -7,7 +7,7 @@ use corelane::Address;
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::Limits;
 use corelane::testing::{Faults, World};
-use corelane_http::{Forward, Http};
+use corelane_http::{Forward, Hosts, Http};
 use corelane_upstreams::entry::Behind;
 use std::cell::Cell;
 use std::time::Duration;
@@ -108,4 +108,32 @@ fn a_client_that_leaves_meanwhile_is_let_go() {
         assert_eq!((rig.connections(), rig.named("forwards_abandoned")), (0, 1));
         end(rig, &peer);
     }
+}
+
+#[test]
+fn more_sites_than_helper_threads_take_calls_have_their_names_a_moment_later() {
+    const SITES: u32 = 100;
+    ASKED.set(0);
+    let world = World::new(1, Faults::none());
+    let behind = Behind { targets: format!("a.test:{BEHIND}").parse().unwrap(), ..behind_at(BEHIND) };
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
+        let mut hosts = Hosts::new(None::<fn(u64) -> Forward>);
+        for site in 0..SITES {
+            let forward = |tokens| Forward::new(&behind, roster.lane()).tokens(tokens).resolving(resolved);
+            hosts.add(&format!("{site}.example"), forward).unwrap();
+        }
+        roster.serve(address(), patient(), Http::new(hosts));
+        roster.serve(at(BEHIND), patient(), Odd::new(BookRef::default(), 1));
+    });
+    let peer = rig.connect(1);
+    let request = format!("GET /whole/1 HTTP/1.1\r\nHost: {}.example\r\n\r\n", SITES - 1);
+    while peer.status() == Status::Opening {
+        rig.wait(Duration::from_micros(1));
+    }
+    assert_eq!(peer.send(request.as_bytes()), request.len());
+    rig.wait(S);
+    let answer = rig.hear(&peer);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert_eq!(ASKED.get(), SITES, "each is asked for once");
+    end(rig, &peer);
 }

@@ -1,0 +1,64 @@
+//! A target as the table keeps it: which one it is, and what is known of its name.
+
+use crate::reach::named;
+use crate::targets::{Place, Target};
+use corelane::Instant;
+use corelane::service::Learned;
+use std::sync::Arc;
+
+/// How much is kept of why a name or a source is not known.
+const FAULT_CHARS_MAX: usize = 300;
+
+/// Before any turn of a lane.
+pub(crate) const AT_ONCE: Instant = Instant::from_nanoseconds(0);
+
+/// A target in the table, or one that has gone and whose place is kept.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub target: Target,
+    /// The number of the source that names it, if one does.
+    pub of: Option<u16>,
+    /// Of a source, by which its last answer is known.
+    pub stamp: Option<u64>,
+    /// By which name it is asked for in TLS.
+    pub asked: Option<Arc<Learned>>,
+    /// When its name is resolved next.
+    pub resolve_at: Instant,
+    /// It has had addresses.
+    pub is_known: bool,
+    /// Why it was not resolved the last time.
+    pub fault: Option<String>,
+    /// The operator has taken it out.
+    pub is_drained: bool,
+    /// The settings name it no more, and it stays until those in its place are known.
+    pub is_replaced: bool,
+    /// A source that was named while others served: until it was read, those that are replaced stay.
+    pub replaces: bool,
+    /// It is none of the targets any more; its place is kept as long as something is under way there.
+    pub is_gone: bool,
+}
+
+impl Listed {
+    /// Notes why it was not resolved. Returns that for the operator, who was told before where it is the same.
+    pub fn failed(&mut self, why: &str) -> Option<String> {
+        let why: String = why.chars().take(FAULT_CHARS_MAX).collect();
+        let before = self.fault.replace(why.clone());
+        (before.as_ref() != Some(&why)).then_some(why)
+    }
+
+    pub fn new(target: &Target, of: Option<u16>) -> Self {
+        Self {
+            target: target.clone(),
+            of,
+            stamp: None,
+            asked: target.tls().map(named),
+            resolve_at: if matches!(target.place(), Place::At(_)) { Instant::NEVER } else { AT_ONCE },
+            is_known: false,
+            fault: None,
+            is_drained: false,
+            is_replaced: false,
+            replaces: false,
+            is_gone: false,
+        }
+    }
+}
