@@ -83,7 +83,9 @@ impl Behind {
     /// # Errors
     /// When it does not start.
     pub fn start_peer(&self, peer: Peer, asks: Asks, address: SocketAddr, cpus: &[usize]) -> Result<Server> {
-        let path = self.folder.path().join(format!("{}-{}.conf", peer.program(), address.port()));
+        // Envoy goes by the ending.
+        let ending = if peer == Peer::Envoy { "yaml" } else { "conf" };
+        let path = self.folder.path().join(format!("{}-{}.{ending}", peer.program(), address.port()));
         let to = self.upstream(asks);
         let text = match peer {
             Peer::Haproxy => haproxy(self.way, address, to),
