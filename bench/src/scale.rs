@@ -197,7 +197,7 @@ fn start(cell: &Cell, entrant: Entrant, sides: Sides, stage: &mut Stage) -> Resu
 fn measure_all(cell: &Cell, generator: &Path, servers: &[Running], timing: Timing) -> Result<Vec<Measured>> {
     let measure = |running: &Running| {
         let load = Load { connections: cell.load.connections * running.sides.server.len(), ..cell.load };
-        measure(generator, load, running, timing)
+        measure(generator, load, running, None, timing)
     };
     thread::scope(|scope| {
         let all: Vec<_> = servers.iter().map(|running| scope.spawn(move || measure(running))).collect();

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::behind::Behind;
+use super::behind::{Behind, ONE_ADDRESS};
 use super::cells::Cell;
 use super::counts::{self, Counts};
 use super::cpus::{Sides, list};
@@ -254,6 +254,9 @@ impl Stage {
         let mut command = server::on_cpus(&self.sides.server, self.program(entrant))?;
         let [lanes, cpus] = [self.sides.server.len().to_string(), list(&self.sides.server)];
         command.args(["serve", &place, "--lanes", &lanes, "--cpus", &cpus, "--driver", &self.driver(entrant)]);
+        if self.behind.is_some() {
+            command.args(ONE_ADDRESS);
+        }
         if let Entrant::Spinning(us) = entrant {
             command.args(["--spin", &format!("{us}us")]);
         }

@@ -1,6 +1,6 @@
 //! The cells of proxies and their bars.
 
-use crate::bars::{Bar, Divisor, Limit, cpu};
+use crate::bars::{Bar, Divisor, Figure, Limit, cpu};
 use crate::behind::Way;
 use crate::cells::{Cell, Idle};
 use crate::entrants::{Entrant, Peer};
@@ -17,26 +17,45 @@ const HUGE: usize = 1 << 20;
 
 /// All cells but the idle one, and how what is asked is passed on.
 pub const CELLS: &[(Way, Cell)] = &[
-    (Way::Bytes, Cell { bars: &[best(0.75)], ..cell("bytes-64-d1", echo(SMALLEST, 64, 1)) }),
+    (Way::Bytes, Cell { bars: &[best(0.75)], entrants: AND_ENVOY, ..cell("bytes-64-d1", echo(SMALLEST, 64, 1)) }),
     (Way::Bytes, Cell { bars: &[best(0.85)], ..cell("bytes-64-d16", echo(SMALLEST, 64, 16)) }),
     (Way::Bytes, cell("bytes-4096-d1", echo(SMALL, 64, 1))),
     (Way::Bytes, Cell { bars: &[best(1.0)], ..cell("bytes-1048576", echo(HUGE, 8, 1)) }),
     (Way::Bytes, Cell { bars: &[best(0.8)], ..cell("bytes-new", get(Page::FileAnew, SMALLEST)) }),
-    (Way::Http, Cell { bars: &[best(0.75)], ..cell("pass-4096-d1", get(Page::File, SMALL)) }),
+    (Way::Http, Cell { bars: &[best(0.75)], entrants: AND_ENVOY, ..cell("pass-4096-d1", get(Page::File, SMALL)) }),
     (Way::Http, cell("pass-102400", get(Page::File, LARGE))),
     (Way::Http, cell("pass-1048576", get(Page::File, HUGE))),
 ];
 
-/// Pairs that have passed bytes and then rest. Both connections of one count for its client, and all clients are of one address here: with one lane it may have so many.
+/// The part of its own greatest rate that each proxy is offered in [`THIRDS`].
+pub const THIRD: f64 = 1.0 / 3.0;
+
+/// Cells of an open loop: how long the slowest of a hundred requests takes where no proxy is busy.
+pub const THIRDS: &[(Way, Cell)] = &[
+    (Way::Bytes, Cell { bars: BY_EACH, ..cell("bytes-64-third", echo(SMALLEST, 64, 1)) }),
+    (Way::Http, Cell { bars: BY_EACH, entrants: AND_ENVOY, ..cell("pass-4096-third", get(Page::File, SMALL)) }),
+];
+
+/// Pairs that have passed bytes and then rest: nearly as many as a process may have that is allowed 20,000 descriptors.
 pub const IDLE: Idle =
-    Idle { name: "idle-pairs", connections: 4_500, rss_bytes: Limit::AtMost(1024.0), cpu_ms_per_s: Limit::Under(1.0) };
+    Idle { name: "idle-pairs", connections: 9_800, rss_bytes: Limit::AtMost(1024.0), cpu_ms_per_s: Limit::Under(1.0) };
 
 /// What `--only` may name.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    CELLS.iter().map(|(_, cell)| cell.name).chain([IDLE.name])
+    CELLS.iter().chain(THIRDS).map(|(_, cell)| cell.name).chain([IDLE.name])
 }
 
 const ALL: &[Entrant] = &[Entrant::Corelane, Entrant::Peer(Peer::Haproxy), Entrant::Peer(Peer::Nginx)];
+/// Envoy is shown where a single message or request is what counts, and judged nowhere.
+const AND_ENVOY: &[Entrant] =
+    &[Entrant::Corelane, Entrant::Peer(Peer::Haproxy), Entrant::Peer(Peer::Nginx), Entrant::Peer(Peer::Envoy)];
+
+/// No later than either proxy.
+const BY_EACH: &[Bar] = &[no_later(Peer::Haproxy), no_later(Peer::Nginx)];
+
+const fn no_later(than: Peer) -> Bar {
+    Bar { figure: Figure::TailLatency, ..cpu(Divisor::One(Entrant::Peer(than)), 1.0) }
+}
 
 /// Against the best of the proxies.
 const fn best(at_most: f64) -> Bar {

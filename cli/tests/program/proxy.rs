@@ -1,6 +1,7 @@
 //! The proxy as a program: curl's requests through it, upstreams shown, taken out and in again, and what is wrong with a place.
 
 use crate::common::*;
+use crate::drain::stop;
 use crate::metrics::get;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -10,7 +11,11 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::thread::spawn;
 
-on_each_driver!(requests_go_through_and_upstreams_are_taken_out_and_in, bulk_passes_byte_by_byte_and_what_is_broken_off_is_so,);
+on_each_driver!(
+    requests_go_through_and_upstreams_are_taken_out_and_in,
+    bulk_passes_byte_by_byte_and_what_is_broken_off_is_so,
+    an_answer_that_came_before_its_request_left_is_nobodys,
+);
 
 /// `corelane proxy` of this server.
 fn proxy(server: &Server, arguments: &[&str]) -> Output {
@@ -212,6 +217,60 @@ fn upstreams_of_http_are_seen_everywhere_and_taken_out_and_in() {
     assert!(server.ended().success());
     behind.signal(Signal::SIGTERM);
     assert!(behind.ended().success());
+}
+
+/// Hears a head from this stream, and says this content for it.
+fn answer(stream: &mut TcpStream, path: &str) {
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        heard.extend(byte);
+    }
+    assert!(heard.starts_with(format!("GET /{path} HTTP/1.1\r\n").as_bytes()), "{}", String::from_utf8_lossy(&heard));
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}", path.len()).unwrap();
+}
+
+/// All that is heard up to this end.
+fn heard_to(stream: &mut TcpStream, end: &str) -> String {
+    let mut heard = String::new();
+    while !heard.ends_with(end) {
+        let mut bytes = [0; 4096];
+        let read = stream.read(&mut bytes).unwrap();
+        heard += std::str::from_utf8(&bytes[..read]).unwrap();
+        assert!(read > 0 && !heard.contains("stray"), "{heard}");
+    }
+    heard
+}
+
+/// Both are there when the lane looks again: a request, and behind it what its upstream has said before it was asked.
+fn an_answer_that_came_before_its_request_left_is_nobodys(driver: Driver) {
+    let test = "proxy::an_answer_that_came_before_its_request_left_is_nobodys";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = format!("http=http://127.0.0.1:0?to={}", listener.local_addr().unwrap());
+    let Some(mut server) = driver.start(test, &["--lanes", "1", &place]) else { return };
+    let mut client = connect(server.address("http"));
+    write!(client, "GET /one HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let (mut kept, _) = listener.accept().unwrap();
+    answer(&mut kept, "one");
+    assert!(heard_to(&mut client, "one").starts_with("HTTP/1.1 200 OK\r\n"));
+    stop(&server);
+    write!(client, "GET /two HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    write!(kept, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    server.signal(Signal::SIGCONT);
+    let mut anew = None;
+    until("it is asked by another connection", || {
+        anew = anew.take().or_else(|| listener.accept().ok());
+        anew.is_some()
+    });
+    let (mut anew, _) = anew.unwrap();
+    anew.set_nonblocking(false).unwrap();
+    answer(&mut anew, "two");
+    assert!(heard_to(&mut client, "two").starts_with("HTTP/1.1 200 OK\r\n"));
+    assert_eq!(server.count("forwards_retried"), 1);
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::common::*;
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ on_each_driver!(
     a_thousand_datagrams_of_fifty_clients_find_the_way_and_back,
     upstreams_that_refuse_are_left_out,
     what_is_owed_is_answered_in_a_drain,
+    clients_of_ipv6_reach_upstreams_of_either_version,
+    a_hangup_names_other_upstreams_for_new_clients,
 );
 
 /// Where nobody is bound: a port that is handed out to no test (tcpmux).
@@ -31,7 +34,11 @@ struct Upstream {
 
 impl Upstream {
     fn start(mark: u8) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Self::start_at("127.0.0.1:0", mark)
+    }
+
+    fn start_at(place: &str, mark: u8) -> Self {
+        let socket = UdpSocket::bind(place).unwrap();
         // It looks so often whether it is to end.
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let (at, ends) = (socket.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
@@ -57,7 +64,7 @@ impl Drop for Upstream {
 
 /// A client that hears from no other address than it asks.
 fn client(at: SocketAddr) -> UdpSocket {
-    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let client = UdpSocket::bind(if at.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" }).unwrap();
     client.connect(at).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     client
@@ -182,5 +189,71 @@ fn what_is_owed_is_answered_in_a_drain(driver: Driver) {
     server.signal(Signal::SIGCONT);
     let bytes = client.recv(&mut memory).unwrap();
     assert_eq!(&memory[..bytes], b"LATE");
+    assert!(server.ended().success());
+}
+
+fn clients_of_ipv6_reach_upstreams_of_either_version(driver: Driver) {
+    let test = "proxy_udp::clients_of_ipv6_reach_upstreams_of_either_version";
+    let upstreams = [Upstream::start_at("[::1]:0", 1), Upstream::start(2)];
+    let place = format!("proxy=udp://[::]:0?to={},{}", upstreams[0].at, upstreams[1].at);
+    let Some(mut server) = driver.start(test, &["--lanes", "2", &place]) else { return };
+    let port = server.udp().port();
+    // The socket takes both versions, so clients of IPv4 come to it as well.
+    let clients: Vec<_> = (0..16).map(|number| client(if number % 4 == 3 { v4(port) } else { v6(port) })).collect();
+    let mut counts = [0; 3];
+    for (number, client) in clients.iter().enumerate() {
+        let mark = exchange(client, &pattern(1 + number * 50, number as u64));
+        assert_eq!(exchange(client, &pattern(BYTES_MAX - number, number as u64)), mark, "a client keeps its upstream");
+        counts[usize::from(mark)] += 1;
+    }
+    assert!(counts[1] >= 4 && counts[2] >= 4, "each has a part: {counts:?}");
+    for (counter, expected) in [("sessions", 16), ("to_upstreams", 32), ("to_clients", 32), ("clients_turned_away", 0)] {
+        server.comes_to(counter, expected);
+    }
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+}
+
+fn v4(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn v6(port: u16) -> SocketAddr {
+    SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port))
+}
+
+fn a_hangup_names_other_upstreams_for_new_clients(driver: Driver) {
+    let test = "proxy_udp::a_hangup_names_other_upstreams_for_new_clients";
+    let upstreams = [Upstream::start(1), Upstream::start(2)];
+    let folder = Scratch::new();
+    let file = folder.path().join("corelane.toml");
+    let write = |to: &str| {
+        let next = folder.path().join("next");
+        fs::write(&next, format!("services = [\"proxy=udp://127.0.0.1:0?to={to}\"]\nsandbox = \"off\"\n")).unwrap();
+        fs::rename(&next, &file).unwrap();
+    };
+    write(&upstreams[0].at.to_string());
+    let Some(mut server) = driver.start(test, &["--lanes", "2", "--config", file.to_str().unwrap()]) else { return };
+    let before: Vec<_> = (0..4).map(|_| client(server.udp())).collect();
+    before.iter().for_each(|client| assert_eq!(exchange(client, b"before"), 1));
+    write(&upstreams[1].at.to_string());
+    server.signal(Signal::SIGHUP);
+    until("it is said", || server.words().contains("SIGHUP: the options of \"proxy=udp://127.0.0.1:0?to="));
+    // Those that are there stay where they are, and all others come to the new one.
+    before.iter().for_each(|client| assert_eq!(exchange(client, b"behind it"), 1));
+    for _ in 0..4 {
+        assert_eq!(exchange(&client(server.udp()), b"new"), 2);
+    }
+    let rows: Vec<Value> = serde_json::from_str(&proxy(&server, &["show", "--json"])).unwrap();
+    for (upstream, state) in upstreams.iter().zip(["leaving", "up"]) {
+        let row = rows.iter().find(|row| row["name"] == *upstream.at.to_string()).unwrap();
+        assert_eq!(row["state"], state, "{rows:?}");
+    }
+    // What no datagram is passed on to is refused, and nothing changes.
+    write(&format!("tls://{}", upstreams[0].at));
+    server.signal(Signal::SIGHUP);
+    until("it is refused", || server.words().contains("datagrams are not passed on by TLS"));
+    assert_eq!(exchange(&client(server.udp()), b"as before"), 2);
+    server.signal(Signal::SIGTERM);
     assert!(server.ended().success());
 }

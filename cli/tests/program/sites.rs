@@ -203,6 +203,7 @@ fn a_hangup_changes_one_site_of_several_and_cuts_nobody() {
     assert!(has(&answer, "X-A: 2&3") && has(&answer, "Content-Length: 9"), "{answer}");
     let answer = exchange(&mut stream, "/", "b.example");
     assert!(!answer.contains("X-A") && has(&answer, "Content-Length: 8"), "{answer}");
+    both_answer_under_load(server.address("http"));
 
     write(&second, "/*=Content-Length: 3", 5);
     server.signal(Signal::SIGHUP);
@@ -216,6 +217,22 @@ fn a_hangup_changes_one_site_of_several_and_cuts_nobody() {
     });
     assert!(has(&exchange(&mut stream, "/", "a.example"), "X-A: 2&3"));
     end_all([server].into_iter().chain(behind));
+}
+
+/// Clients of both sites at once, each of which goes from one to the other and back on the same connection.
+fn both_answer_under_load(at: SocketAddr) {
+    let ask = |first: usize| {
+        let mut stream = connect(at);
+        for number in first..first + 200 {
+            let (host, length) = [("a.example", "Content-Length: 9"), ("b.example", "Content-Length: 8")][number % 2];
+            let answer = exchange(&mut stream, "/", host);
+            assert!(answer.starts_with("HTTP/1.1 200 ") && has(&answer, length), "{host}: {answer}");
+            assert_eq!(answer.contains("X-A"), host == "a.example", "{host}: {answer}");
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..8).for_each(|first| drop(scope.spawn(move || ask(first))));
+    });
 }
 
 #[test]

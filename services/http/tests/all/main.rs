@@ -10,6 +10,7 @@ mod files;
 #[path = "../foreign/mod.rs"]
 mod foreign;
 mod forwarded;
+mod kept;
 mod moved;
 mod neighbours;
 mod offloaded;

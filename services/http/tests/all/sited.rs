@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-const DRIVERS: [DriverChoice; 2] = [DriverChoice::Epoll, DriverChoice::Uring];
+pub const DRIVERS: [DriverChoice; 2] = [DriverChoice::Epoll, DriverChoice::Uring];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn serving(driver: DriverChoice, options: &str) -> Running {
@@ -57,7 +57,7 @@ pub fn rows(running: &Running, words: &str) -> Vec<Row> {
     answers.iter().flat_map(|one| from_str::<Page>(&one.answer).unwrap().rows).collect()
 }
 
-fn told(running: &Running, words: &str) -> String {
+pub fn told(running: &Running, words: &str) -> String {
     running.services().ask_one(0, words, PATIENCE).unwrap()[0].answer.clone()
 }
 

@@ -5,6 +5,7 @@ mod hostile;
 mod odd;
 mod shopping;
 mod strange;
+mod uploads;
 
 use super::rig::{Rig, RigPlan, address, at};
 use corelane::StreamService;

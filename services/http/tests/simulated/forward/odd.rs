@@ -34,8 +34,8 @@ impl Seen {
 #[derive(Default)]
 pub struct Book {
     pub requests: Vec<Seen>,
-    /// Bytes of requests whose connection ended before they were whole.
-    pub halves: Vec<Vec<u8>>,
+    /// Bytes of requests whose connection ended before they were whole, and how.
+    pub halves: Vec<(Vec<u8>, Ending)>,
     pub connections: usize,
 }
 
@@ -57,7 +57,7 @@ pub struct Talk {
     heard: Vec<u8>,
     acts: VecDeque<Act>,
     ticket: Option<Ticket>,
-    /// It was answered before all had come, and looks at nothing more.
+    /// It looks at nothing more: its request was answered before all had come, or is none that it reads.
     is_over: bool,
     /// It says a piece a second.
     is_slow: bool,
@@ -153,6 +153,8 @@ impl Odd {
             talk.is_over = true;
             self.say(&mut talk.acts, b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\n\r\nearly");
         }
+        // Its request is looked at no more, and never answered.
+        talk.is_over |= talk.heard.starts_with(b"PUT /deaf/") && head_end(&talk.heard).is_some();
         if !talk.acts.is_empty() && talk.ticket.is_none() {
             talk.ticket = output.hold(Order::Any).ok();
             let after = if talk.is_slow { 1_000_000_000 } else { self.random.delay().min(300_000) };
@@ -224,9 +226,9 @@ impl StreamService for Odd {
         Next::Continue
     }
 
-    fn closed(&mut self, _: &mut Cx<'_>, talk: Talk, _: Ending) {
+    fn closed(&mut self, _: &mut Cx<'_>, talk: Talk, ending: Ending) {
         if !talk.heard.is_empty() && !talk.is_over {
-            self.book.borrow_mut().halves.push(talk.heard);
+            self.book.borrow_mut().halves.push((talk.heard, ending));
         }
     }
 }

@@ -14,17 +14,17 @@ use corelane_upstreams::Check;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-struct Case {
-    rig: Rig,
-    book: BookRef,
+pub(super) struct Case {
+    pub rig: Rig,
+    pub book: BookRef,
 }
 
 impl Case {
-    fn new(seed: u64, forward: impl Fn(Forward) -> Forward) -> Self {
+    pub fn new(seed: u64, forward: impl Fn(Forward) -> Forward) -> Self {
         Self::with(seed, patient(), forward)
     }
 
-    fn with(seed: u64, limits: Limits, forward: impl Fn(Forward) -> Forward) -> Self {
+    pub fn with(seed: u64, limits: Limits, forward: impl Fn(Forward) -> Forward) -> Self {
         let (world, book) = (World::new(seed, Faults::none()), BookRef::default());
         let rig = forwarding(&world, &RigPlan::lanes(1), (limits, patient()), forward, |_| Odd::new(book.clone(), seed));
         Self { rig, book }
@@ -42,17 +42,17 @@ impl Case {
         (answer, is_closed)
     }
 
-    fn hear(&mut self, peer: &Peer) -> String {
+    pub fn hear(&mut self, peer: &Peer) -> String {
         self.rig.wait(40 * MS);
         let text = String::from_utf8_lossy(&peer.read(usize::MAX)).into_owned();
         text.replace("Date: Thu, 01 Jan 2026 00:00:01 GMT\r\n", "").replace("Date: Thu, 01 Jan 2026 00:00:02 GMT\r\n", "")
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.book.borrow_mut().requests)
     }
 
-    fn close(mut self) {
+    pub fn close(mut self) {
         self.rig.close(&mut crate::simulated::rig::Nobody);
     }
 }
@@ -202,6 +202,30 @@ fn who_is_silent_is_given_up_in_its_time() {
     assert_eq!((case.rig.named("forwards_timed_out"), case.rig.named("answers_cut_short")), (2, 1));
     peers.iter().for_each(Peer::close);
     case.close();
+}
+
+#[test]
+fn who_is_silent_for_several_clients_is_left_out() {
+    const OTHER: u16 = BEHIND + 1;
+    let (world, book) = (World::new(1, Faults::none()), BookRef::default());
+    let mut behind = behind_at(BEHIND);
+    behind.targets = format!("{},{}", at(BEHIND), at(OTHER)).parse().unwrap();
+    behind.settings.failures_max = 2;
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
+        roster.serve(address(), patient(), Http::new(Forward::new(&behind, roster.lane()).timeout(2 * S)));
+        [BEHIND, OTHER].iter().for_each(|port| roster.serve(at(*port), patient(), Odd::new(book.clone(), 1)));
+    });
+    // Each of both has two of these.
+    let peers: Vec<_> = (1..=4).map(|number| rig.connect(number)).collect();
+    rig.wait(MS);
+    peers.iter().for_each(|peer| assert!(peer.send(get("/silent/1").as_bytes()) > 0));
+    rig.wait(4 * S);
+    assert!(peers.iter().all(|peer| peer.read(usize::MAX).starts_with(b"HTTP/1.1 504 ")));
+    // The last one that is there stays.
+    assert_eq!((rig.named("forwards_timed_out"), rig.named("ejections")), (4, 1));
+    peers.iter().for_each(Peer::close);
+    rig.wait(5 * MS);
+    rig.close(&mut crate::simulated::rig::Nobody);
 }
 
 #[test]
