@@ -10,7 +10,7 @@ use corelane_rules::language::import;
 use corelane_rules::{Count, Direction, Execution, Facts, Interface, Limits, Records, RuleId, RuleSet, Rules, Transport as Seen};
 use corelane_stack::{Drop, Look, NatSettings, Policy, ReversePath, Route, RouteChange, Settings, Tags, View};
 use corelane_wire::packet::arp::Operation;
-use corelane_wire::packet::icmp::{Echo, Message};
+use corelane_wire::packet::icmp::{Code, Echo, Message};
 use corelane_wire::packet::{EtherType, IpProtocol, Network, Packet, UpperLayer};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -193,6 +193,41 @@ fn what_no_hash_brings_home_is_brought_by_its_port() {
     let each: Vec<_> = (0..4).map(|lane| program.counts(lane).datagrams_in).collect();
     assert!(each.iter().all(|count| *count > 0), "{each:?}");
     program.close();
+}
+
+/// What an inside host, or a router there, says of an answer is hashed by other ends than the flow. It finds the lane that has the session, so that senders outside hear of ports that
+/// nobody has, and of links that carry less.
+#[test]
+fn errors_from_inside_find_the_lane_of_the_session() {
+    for card in [Card::Aligned, Card::Scattered, Card::Plain] {
+        let mut program = open(&Plan { card, change: translating, ..plan(4, 3) });
+        for number in 0..40 {
+            let (from, to) = (inside(number), outside(number));
+            send(&program, INSIDE, from, to, b"question");
+            program.pass(300_000);
+            let left = datagrams(hear(&mut program)).remove(0).1;
+            send(&program, Tags::None, to, left.from, b"answer");
+            program.pass(300_000);
+            let (tags, answer) = hear(&mut program).remove(0);
+            assert_eq!((tags, datagram(&answer).unwrap().to), (INSIDE, from));
+            let told = Message::Unreachable { code: Code::new(3).unwrap(), packet: &answer[14..] };
+            let told = written(8 + answer.len() - 14, |writer| told.emit(writer));
+            let teller = if number % 2 == 0 { from.ip() } else { ip("10.98.7.7") };
+            let told = packets(teller, to.ip(), IpProtocol::ICMP, &told, 65_528, 7).remove(0);
+            program.test.send(&tagged(&ethernet(mac(&program), EtherType::IPV4, &told), INSIDE));
+            program.pass(300_000);
+            let came = hear(&mut program);
+            assert_eq!(came.len(), 1, "{number}: from {teller} of {from}");
+            let packet = Packet::of_frame(&came[0].1).unwrap();
+            let (Network::V4(view), UpperLayer::Icmp(message)) = (&packet.network, packet.transport) else { panic!() };
+            let header = view.header().unwrap();
+            assert!(view.is_checksum_right() && message.is_checksum_right());
+            assert_eq!((came[0].0, header.source, IpAddr::V4(header.destination)), (Tags::None, STACK, to.ip()));
+            let Message::Unreachable { packet, .. } = message.message().unwrap() else { panic!() };
+            assert_eq!((&packet[16..20], &packet[22..24]), (&STACK.octets()[..], &left.from.port().to_be_bytes()[..]));
+        }
+        program.close();
+    }
 }
 
 /// By the outside address from inside, on whatever lanes both ways are.
