@@ -52,6 +52,7 @@ fn ports_are_given_to_one_end_each_until_there_are_none() {
     let mut lane = Lane::new(&settings);
     let sources: Vec<_> =
         (0..200).map(|port| lane.source(0, datagram(from(1, 6000 + port), end("198.51.100.7:53"), b""))).collect();
+    assert_eq!(lane.nat.counts().away, 0, "even those without the parity that was wished bring answers home");
     let mut different = sources.clone();
     different.sort();
     different.dedup();
