@@ -119,6 +119,22 @@ fn a_set_of_other_rules_takes_the_places_of_all() {
     }
 }
 
+/// As long as there is room for two sets, the places of those before are free again in time: no packet has to go to lanes for it.
+#[test]
+fn sets_that_follow_each_other_need_no_lane_between() {
+    if !may("sets_that_follow_each_other_need_no_lane_between") {
+        return;
+    }
+    let (fast, mut rules) = (fast(), Rules::new(true, Limits::default()));
+    let before = fast.generation.get();
+    for _ in 0..5 {
+        (0..600).for_each(|_| apply(&mut rules, "add 7 count udp from any to any dst-port 7"));
+        fast.put(&rules.compile(Execution::Tree), &[]).unwrap();
+        apply(&mut rules, "delete 7");
+    }
+    assert_eq!(fast.generation.get(), before, "no way was ended");
+}
+
 /// A rule with more questions than a tree takes apart.
 fn many_flags() -> String {
     let all = ["fin", "syn", "rst", "psh", "ack", "urg"];
