@@ -200,8 +200,8 @@ impl Passing<'_, '_> {
             return Err(Drop::TooBig);
         }
         self.judge_out(packet, progress, way.interface)?;
-        let is_as_it_came = !(ip.is_own_word || progress.came.is_brought || progress.is_translated);
-        let depends_on_more = is_drawn.get() || !is_as_it_came || self.is_translated_by(ip, &way);
+        // Our own words, and what another lane has brought, go on only where they were translated.
+        let depends_on_more = is_drawn.get() || progress.is_translated || self.is_translated_by(ip, &way);
         let ip = self.change_for(packet, progress, &way)?;
         let station = leave(self.out, packet, &ip, way, mtu)?;
         self.own.count(came_by, way.interface, length);
