@@ -12,8 +12,10 @@ use std::time::Duration;
 
 /// How long the lanes are looked at with each setting.
 const EACH: Duration = Duration::from_millis(700);
-/// Looks at the most: with all changes between them less than a minute.
+/// Looks at the most.
 const LOOKS: u32 = 60;
+/// With all changes between the looks it is to end within a minute.
+const _: () = assert!(EACH.as_millis() * (LOOKS as u128) <= 45_000);
 
 /// Tries settings on all lanes, and says of each what came of it. The best stays; where this fails or is stopped (SIGINT, SIGTERM), what was set is set again. `user_share` is kept for others at least, in per cent.
 pub fn run(page: &Page, user_share: Option<u32>, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {

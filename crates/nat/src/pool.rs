@@ -231,3 +231,30 @@ fn answer(wish: &Wish, external: Ipv4Addr, port: u16) -> Option<Tuple> {
     let remote = SocketAddr::new(wish.remote.into(), wish.remote_port);
     Tuple::new(remote, SocketAddr::new(external.into(), port), Protocol(wish.class.protocol())).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_rss::{HashTypes, Key};
+    use std::cell::Cell;
+
+    /// Where nearly all ports are taken, the search for one ends: in three passes of so many ports and the inside port itself.
+    #[test]
+    fn a_search_for_a_port_is_bounded() {
+        let settings = Settings::new(Ipv4Addr::new(192, 0, 2, 1));
+        let (mut pool, hasher) = (Pool::new(&settings), FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
+        for chance in [0, u64::MAX / 2, u64::MAX] {
+            let (inside, remote) = (0x0a00_0005, Ipv4Addr::new(198, 51, 100, 1));
+            let wish = Wish { class: Class::Udp, inside, inside_port: 4000, remote, remote_port: 53, chance };
+            let tried = Cell::new(0);
+            let is_free = |_, port| {
+                assert!(settings.ports.contains(&port));
+                tried.set(tried.get() + 1);
+                false
+            };
+            assert_eq!(pool.take(&wish, &hasher, |_| true, is_free), None);
+            assert!((1_024..=3 * 1_025).contains(&tried.get()), "{} from {chance}", tried.get());
+        }
+        assert_eq!(pool.taken(), 0);
+    }
+}

@@ -208,3 +208,25 @@ impl Sessions {
         session
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Class;
+    use std::net::Ipv4Addr;
+
+    /// Anybody may send from addresses without end: those whose sessions have ended take no memory.
+    #[test]
+    fn nothing_is_kept_of_sources_without_sessions() {
+        let settings = Settings::new(Ipv4Addr::new(192, 0, 2, 1));
+        let mut random = corelane_seam::Random::new(1);
+        let mut sessions = Sessions::new(&settings, Secret::new(|| random.bits()));
+        for number in 0..1_000 {
+            let key = Key { way: Way::Out, class: Class::Udp, local: number / 2, local_port: 7, remote: number, remote_port: 9 };
+            sessions.insert(Session::new(&key, (0, 2_000), 0));
+        }
+        assert_eq!((sessions.len(), sessions.by_source.len()), (1_000, 500));
+        sessions.expire(1_000, 10_000, |_| ());
+        assert_eq!((sessions.len(), sessions.by_source.len()), (0, 0));
+    }
+}

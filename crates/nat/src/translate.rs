@@ -8,8 +8,8 @@ use crate::secret::Secret;
 use crate::session::{Class, Key, Session, Way};
 use crate::sessions::{Bound, Sessions};
 use crate::settings::{Error, Forward, Settings};
-use corelane_rss::{FlowHasher, FlowId};
-use std::net::Ipv4Addr;
+use corelane_rss::{FlowHasher, FlowId, Protocol, Tuple};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Sessions and seconds that are looked at with a packet, at most: as many as can come with one, and some more.
@@ -224,6 +224,16 @@ impl Nat {
                 done(place, self.packet_in(now, packet, looked));
             }
         }
+    }
+
+    /// The flow that the packet was an answer to that an error is about. Cards place errors by other ends than their flow's; the lane that has its session is that of this flow, be
+    /// the error from outside or from inside. None of what is no error.
+    #[must_use]
+    pub fn flow_of_error(&self, front: &[u8], missing: usize) -> Option<FlowId> {
+        let Ok(Packet::Error { inner, .. }) = Packet::read(front, missing) else { return None };
+        let end = |(address, port): End| SocketAddr::new(address.into(), port);
+        let flow = Tuple::new(end(inner.destination), end(inner.source), Protocol(inner.class.protocol())).ok()?;
+        self.hasher.tuple(&flow).map(|hashed| hashed.flow)
     }
 
     /// Has what packets need of memory in the cache before the first of them is translated, for who translates one after the other. Each is the front of a packet of

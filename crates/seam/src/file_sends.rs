@@ -374,6 +374,50 @@ mod tests {
         }
     }
 
+    /// A peer that breaks off in the turn of the close ends it with that, and with what had left.
+    #[test]
+    fn a_close_tells_of_what_broke_before_it() {
+        for bytes in [0, 4, 9] {
+            let mut case = Case::new(false);
+            case.open(9, false).warm(0, 9, 9);
+            let broken = StreamOutcome::Sent { bytes, rest: Chain::new(), fault: Some(BROKEN) };
+            let untold = [Completion::last(case.step, broken.into())];
+            let (_, outcome) = case.sends.cancel(SOCKET, &untold).unwrap();
+            case.told.push(outcome);
+            case.send(0, 9, bytes, Some(BROKEN)).ended(bytes as u64, 9, Some(BROKEN));
+        }
+    }
+
+    /// More may be brought than was asked for, as whole pages are.
+    #[test]
+    fn no_more_is_sent_than_the_window() {
+        let mut case = Case::new(false);
+        case.open(WINDOW_BYTES + 10, false).warm(0, WINDOW_BYTES, WINDOW_BYTES + 4096);
+        case.send(0, WINDOW_BYTES, WINDOW_BYTES as usize, None).warm(WINDOW_BYTES, 10, 4096);
+        case.send(WINDOW_BYTES, 10, 10, None).ended(WINDOW_BYTES + 10, WINDOW_BYTES + 10, None);
+    }
+
+    /// Another connection's send begins while the last step of one that was closed is under way: each ends by its own steps.
+    #[test]
+    fn a_step_that_is_late_is_of_no_other_send() {
+        let mut case = Case::new(false);
+        let (_, outcome) = case.sends.cancel(SOCKET, []).unwrap();
+        assert!(matches!(outcome, StreamOutcome::FileSent { bytes: 0, fault: Some(Fault::CANCELLED), .. }));
+        let next = Socket { index: 4, generation: 6 };
+        let (step, op) = case.sends.begin(ASKER, next, (None, "other".into()), false);
+        assert!(step != case.step && case.sends.is_of(next) && !case.sends.is_of(SOCKET));
+        // The late one is told to nobody, and its file is closed.
+        case.open(9, false);
+        assert!(case.told.is_empty() && matches!(case.op, Some(Op::File(FileOp::Close { .. }))), "{:?}", case.op);
+        case.end(FileOutcome::Done);
+        assert!(case.op.is_none() && case.sends.is_of(next));
+        (case.step, case.op) = (step, Some(op));
+        case.open(0, false);
+        assert!(matches!(case.told[..], [StreamOutcome::FileSent { bytes: 0, length: 0, fault: None }]), "{:?}", case.told);
+        case.end(FileOutcome::Done);
+        assert!(case.sends.is_empty());
+    }
+
     #[test]
     fn what_is_no_step_stays_in_its_place() {
         let mut case = Case::new(false);

@@ -22,6 +22,7 @@ use crate::tunnels::Tunnel;
 use crate::udp;
 use corelane_isr::dispatch::{Number, Run, Step};
 use corelane_isr::reassembly::Datagram;
+use corelane_rss::FlowId;
 use corelane_seam::{Frame, Instant};
 use corelane_wire::packet::IpProtocol;
 
@@ -214,13 +215,22 @@ impl<'a> Round<'a> {
                 // What a tunnel carries has a flow of its own.
                 packet.flow = match opening::tunnel_of(self.tunnels, &packet, &ip).filter(|_| !ip.passes) {
                     Some(_) => None,
-                    None if packet.rest.is_empty() => self.placing.flow(&packet.first, ip.is_part, self.fragments.have_come()),
-                    None if ip.is_part => None,
-                    None => self.placing.flow_of(&packet, &ip),
+                    None => self.flow(&packet, &ip),
                 };
                 self.arrive(if ip.source.is_ipv4() { Number::IP } else { Number::IP6 }, packet);
             }
             Found::Not(why) => self.drop(why, packet),
+        }
+    }
+
+    /// The flow id of a packet: of an error that goes on, that of the flow which it is about, where the lane that has its session is to see it.
+    fn flow(&self, packet: &Packet, ip: &Ip) -> Option<FlowId> {
+        let translation = self.translation.as_ref().filter(|_| ip.passes && self.placing.is_shared());
+        match translation.and_then(|translation| translation.flow_of_error(packet, ip)) {
+            Some(flow) => Some(flow),
+            None if packet.rest.is_empty() => self.placing.flow(&packet.first, ip.is_part, self.fragments.have_come()),
+            None if ip.is_part => None,
+            None => self.placing.flow_of(packet, ip),
         }
     }
 

@@ -91,6 +91,12 @@ impl Translation {
         ip.source.is_ipv4() && (self.is_external(ip.destination) || leaves_by().is_some_and(|by| self.is_outside(by)))
     }
 
+    /// The flow that an error is about, by which the lane is found that has its session; none of another packet.
+    pub fn flow_of_error(&self, packet: &Packet, ip: &Ip) -> Option<FlowId> {
+        let is_whole = ip.protocol == IpProtocol::ICMP && !ip.is_part;
+        is_whole.then(|| self.nat.flow_of_error(&packet.first, missing(packet))).flatten()
+    }
+
     /// Has what frames that have come need of memory in the cache, before the first of them is handled.
     pub fn look_ahead<'f>(&self, frames: impl Iterator<Item = &'f Frame>) {
         self.nat.look_ahead(frames.filter_map(|frame| packet_of(frame)));
@@ -195,6 +201,21 @@ mod tests {
             let frame = [&addresses[..], tags.as_flattened(), &[8, 0], &packet].concat();
             assert_eq!(packet_of(&frame), Some(&packet[..]), "{} tags", tags.len());
             assert_eq!(packet_of(&frame[..frame.len() - 5]), None, "{} tags, and half a type", tags.len());
+        }
+    }
+
+    /// Both halves of a secret matter.
+    #[test]
+    fn each_secret_has_words_of_its_own() {
+        let words = |secret: u128| {
+            let mut next = words_of(secret);
+            [(); 4].map(|()| next())
+        };
+        let one = words(1 << 70 | 7);
+        assert!((1..4).all(|at| !one[..at].contains(&one[at])), "{one:x?}");
+        assert_eq!(words(1 << 70 | 7), one);
+        for other in [1 << 70 | 8, 3 << 70 | 7, 0] {
+            assert!(words(other).iter().all(|word| !one.contains(word)), "{other:x}");
         }
     }
 }

@@ -11,6 +11,7 @@
 //!   `user_frac` only then. With the rules as a tree the CPU has time to spare, and the ring is the limit again; the bus would be the next, at 62 MB/s.
 //! * `burst_max` **cannot matter** there: the controller's burst stays below 60, so that 300 in place of 150 gives the same run, frame by frame. Its published harm has no
 //!   cause in the controller.
+//! * `reg_frac` is worth a thousandth of a tick: what it saves is a read across the bus (`status_ns`).
 //! * Where the CPU is not the limit, the burst climbs to `burst_max`, and each tick asks the card for it, chunk by chunk, though nothing waits. There a larger `burst_max` takes more of the CPU
 //!   for the same frames, and more polls are lost when load comes back.
 //!
@@ -25,7 +26,7 @@ pub use published::{PUBLISHED, Published};
 pub use traffic::Traffic;
 
 use super::knobs::{Knob, KnobError, Knobs};
-use super::original::{Original, Variables};
+use super::original::{Chunk, Original, Variables};
 use super::tune::Seen;
 use traffic::Arrivals;
 
@@ -179,14 +180,14 @@ impl Card {
         self.is_scheduled = false;
         let is_first = self.original.variables().residual_burst == 0;
         let chunk = self.original.poll(self.now / 1000);
-        self.take(chunk.frames, is_first);
+        self.take(chunk, is_first);
         self.is_scheduled |= self.original.end(self.now / 1000);
     }
 
     /// The driver takes frames of the ring, and they go through rules and stack.
-    fn take(&mut self, frames: u32, is_first: bool) {
-        self.network(self.machine.call_ns(is_first));
-        let frames = frames.min(self.waiting);
+    fn take(&mut self, chunk: Chunk, is_first: bool) {
+        self.network(self.machine.call_ns(is_first, chunk.checks_status));
+        let frames = chunk.frames.min(self.waiting);
         self.waiting -= frames;
         for _ in 0..frames {
             self.network(self.machine.each_ns());
@@ -205,7 +206,7 @@ impl Card {
         self.second.longest = self.second.longest.max(self.now - self.user_at);
         let (from, left) = (self.now, self.due - self.now);
         match self.original.idle_poll() {
-            Some(chunk) if self.wanted == 0 => self.take(chunk.frames, false),
+            Some(chunk) if self.wanted == 0 => self.take(chunk, false),
             Some(_) => self.user(left.min(self.wanted)),
             None => self.user(left),
         }

@@ -12,7 +12,8 @@
 //! burst does not come near it.
 //!
 //! **Noise.** One measurement says little. The start is measured four times; whatever is tried, twice at least, and on while the difference is within the noise, which is
-//! estimated on the way, five times at most. Better is what is better by more than the noise, and by 2 % at least. Measurements that are left then look more closely. The best is measured again every so often; where it is
+//! estimated on the way, five times at most. Better is what is better by more than the noise, and by 2 % at least; or what carries as much for
+//! far less of the CPU. Measurements that are left then look more closely. The best is measured again every so often; where it is
 //! no longer what it was, something else has changed, and it counts as it is now.
 //!
 //! **The programs' share.** Settings that keep less of the CPU for programs than was asked for are never tried, and what leaves them less by more than
@@ -44,6 +45,8 @@ const BEST_AGAIN: u32 = 10;
 const SILENT_MOST: u32 = 2;
 /// How far below the share that was asked for programs may be measured: points.
 const SHARE_TOLERANCE: u32 = 5;
+/// What carries as much as the best and takes so much less of the CPU is better: points.
+const FREES_LEAST: u32 = 15;
 /// The programs' share is the limit where the network comes as near to what it leaves: points.
 const SHARE_NEAR: u32 = 4;
 
@@ -221,12 +224,15 @@ impl Tuner {
             self.trial = Some(trial);
             return Step::Try { settings, why: Why::Again };
         }
-        let is_better = verdict == Verdict::Better && !takes_share;
+        let frees = verdict == (Verdict::NotBetter { is_worse: false }) && self.frees(&trial);
+        let is_better = (verdict == Verdict::Better || frees) && !takes_share;
         self.tell(
             &trial,
             seen,
             if takes_share {
                 "it leaves programs too little"
+            } else if frees {
+                "kept, for it takes less of the CPU"
             } else if is_better {
                 "kept"
             } else {
@@ -242,6 +248,12 @@ impl Tuner {
             self.moves.did_not_help(takes_share || verdict == Verdict::NotBetter { is_worse: true });
         }
         self.next_trial()
+    }
+
+    /// Whether what is tried takes so much less of the CPU that something else is the limit then, which could not be seen before.
+    fn frees(&self, trial: &Trial) -> bool {
+        let is_for_that = self.dimensions[trial.dimension].bears != Bears::UserShare;
+        is_for_that && trial.seen.network_share.saturating_add(FREES_LEAST) <= self.best_seen.network_share
     }
 
     fn next_trial(&mut self) -> Step {

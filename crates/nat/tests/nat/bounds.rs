@@ -63,6 +63,31 @@ fn ports_are_given_to_one_end_each_until_there_are_none() {
     lane.source(0, echo(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(198, 51, 100, 7), 1, false));
 }
 
+/// Where no port of the wished parity is left, one of the other brings answers home as well (RFC 4787, section 4.2.2: it is kept where that can be).
+#[test]
+fn a_port_of_the_other_parity_brings_answers_home() {
+    let mut settings = Settings::new(EXTERNAL);
+    (settings.ports, settings.mapping) = (2000..=2009, Mapping::Dependent);
+    let mut lane = Lane::new(&settings);
+    let ports: Vec<u16> =
+        (0..10).map(|number| lane.source(0, datagram(from(1, 6000 + 2 * number), end("198.51.100.7:53"), b"")).port()).collect();
+    assert!(ports[..5].iter().all(|port| port % 2 == 0) && ports[5..].iter().all(|port| port % 2 == 1), "{ports:?}");
+    assert_eq!((lane.nat.ports(), lane.nat.counts().away), (10, 0));
+}
+
+/// Each packet ends what is over as fast as others may begin: what has ended keeps nobody out for long.
+#[test]
+fn sessions_end_as_fast_as_they_begin() {
+    let mut settings = Settings::new(EXTERNAL);
+    (settings.sessions, settings.timeouts.udp) = (300, 1);
+    let mut lane = Lane::new(&settings);
+    for number in 0..40_000 {
+        let inside = from((number % 200) as u8, 1 + (number / 200) as u16);
+        let verdict = lane.out(number * SECOND / 100, &mut datagram(inside, end("198.51.100.7:53"), b""));
+        assert_eq!(verdict, Verdict::Translated, "{number}");
+    }
+}
+
 /// Whatever is refused leaves nothing behind, and all that begins ends.
 #[test]
 fn what_begins_ends() {
@@ -99,6 +124,11 @@ fn settings_that_cannot_be_are_refused_with_words() {
         Nat::new(&settings, hasher, || 7).unwrap_err()
     };
     assert_eq!(error(&|settings| settings.externals.clear()), Error::Externals { got: 0 });
+    let many = |count: u32| (0..count).map(|number| Ipv4Addr::from_bits(0xc000_0200 + number)).collect();
+    assert_eq!(error(&|settings| settings.externals = many(257)), Error::Externals { got: 257 });
+    let mut settings = Settings::new(EXTERNAL);
+    settings.externals = many(256);
+    assert!(Lane::new(&settings).nat.is_external(settings.externals[255]));
     assert_eq!(error(&|settings| settings.externals = vec![EXTERNAL; 2]), Error::Twice { external: EXTERNAL });
     assert_eq!(error(&|settings| settings.lane = (4, 4)), Error::Ports { ports: 1024..=65535, lane: 4, lanes: 4 });
     assert_eq!(

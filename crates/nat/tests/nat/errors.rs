@@ -2,10 +2,11 @@
 
 use crate::common::{EXTERNAL, Lane, SECOND, SYN, datagram, echo, end, ends, ip, packet, segment};
 use corelane_nat::{Cause, Forward, Settings, Verdict};
-use corelane_rss::Transport;
+use corelane_rss::{Protocol, Transport, Tuple};
 use corelane_seam::Random;
+use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::{IpProtocol, icmp};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 const ROUTER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
@@ -23,7 +24,7 @@ fn an_error_tells_the_host_of_what_it_has_sent() {
     let sent =
         [datagram(inside, remote, b"question"), segment(inside, remote, SYN), echo(*inside.ip(), *remote.ip(), 4001, false)];
     for before in sent {
-        for quoted in [28, 36, 40, 576] {
+        for quoted in [28, 36, 38, 40, 576] {
             let mut lane = Lane::new(&Settings::new(EXTERNAL));
             lane.source(0, datagram(end("10.0.0.4:4001"), end("198.51.100.7:1"), b""));
             lane.source(0, segment(end("10.0.0.4:4001"), end("198.51.100.7:1"), SYN));
@@ -37,6 +38,52 @@ fn an_error_tells_the_host_of_what_it_has_sent() {
             assert_eq!((ends.0.ip(), ends.1.ip()), (&ROUTER, inside.ip()));
             assert_eq!(told[28..], before[..quoted.min(before.len())], "{quoted} bytes of it");
         }
+    }
+}
+
+/// All kinds of errors, source quench among them (RFC 792); a redirect tells of a way of the outside, and is for nobody inside (RFC 5508, section 4).
+#[test]
+fn each_kind_of_error_is_translated_and_nothing_else_that_quotes() {
+    let (inside, remote) = (end("10.0.0.5:4001"), end("198.51.100.7:53"));
+    for (kind, is_translated) in [(3, true), (4, true), (11, true), (12, true), (5, false), (13, false)] {
+        let mut lane = Lane::new(&Settings::new(EXTERNAL));
+        let before = datagram(inside, remote, b"question");
+        let mut sent = before.clone();
+        assert_eq!(lane.out(0, &mut sent), Verdict::Translated);
+        let mut told = error(ROUTER, EXTERNAL, &sent, 576);
+        told[20] = kind;
+        told[22..24].fill(0);
+        let sum = Sum::of(&told[20..]).checksum();
+        told[22..24].copy_from_slice(&sum.to_be_bytes());
+        let came = told.clone();
+        if is_translated {
+            assert_eq!(lane.nat.incoming(0, &mut told), Verdict::Translated, "{kind}");
+            assert_eq!((ends(&told).1.ip(), &told[28..]), (inside.ip(), &before[..]), "{kind}");
+        } else {
+            assert_eq!((lane.nat.incoming(0, &mut told), told), (Verdict::Untouched, came), "{kind}");
+        }
+    }
+}
+
+/// The flow of an error is that of the host which has asked: from inside as he has sent, from outside as answers come.
+#[test]
+fn an_error_is_of_the_flow_that_it_is_about() {
+    let (inside, remote) = (end("10.0.0.5:4001"), end("198.51.100.7:53"));
+    let mut lane = Lane::new(&Settings::new(EXTERNAL).for_lane(1, 4));
+    let source = lane.source(0, datagram(inside, remote, b"question"));
+    let flow = |from: SocketAddrV4, to: SocketAddrV4| {
+        let tuple = Tuple::new(SocketAddr::V4(from), SocketAddr::V4(to), Protocol::UDP).unwrap();
+        Some(lane.hasher.tuple(&tuple).unwrap().flow)
+    };
+    let answer = datagram(remote, inside, b"answer");
+    let from_inside = error(Ipv4Addr::new(10, 0, 9, 1), *remote.ip(), &answer, 28);
+    assert_eq!(lane.nat.flow_of_error(&from_inside, 0), flow(inside, remote));
+    let from_outside = error(ROUTER, EXTERNAL, &datagram(source, remote, b"question"), 28);
+    let flow_in = lane.nat.flow_of_error(&from_outside, 0);
+    assert!(flow_in == flow(remote, source) && lane.is_home(flow_in.unwrap()));
+    let request = echo(*inside.ip(), *remote.ip(), 7, false);
+    for other in [&answer[..], &from_inside[..40], &request[..], &[][..]] {
+        assert_eq!(lane.nat.flow_of_error(other, 0), None);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Flows and their answers: mappings, ports, lanes, timeouts.
 
 use crate::common::{ACK, EXTERNAL, FIN, Lane, SECOND, SYN, datagram, echo, end, ends, segment};
-use corelane_nat::{Mapping, Settings, Timeouts, Verdict};
+use corelane_nat::{Mapping, Nat, Settings, Timeouts, Verdict};
 use corelane_rss::{Protocol, Tuple};
+use corelane_seam::Random;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -25,6 +26,9 @@ fn answers_find_their_way_back() {
         (3, 3, 1),
         "an echo has no ports to choose"
     );
+    // With the same identifier to somebody else it keeps what stands for that, and has nothing to choose there either.
+    let other = lane.source(6, echo(*inside.ip(), Ipv4Addr::new(198, 51, 100, 9), 77, false));
+    assert_eq!((other, lane.nat.counts().begun, lane.nat.counts().away), (source, 4, 2));
 }
 
 /// Whoever was not sent to does not come in: the gateway gets it as it was (RFC 4787, section 5).
@@ -233,4 +237,63 @@ fn what_is_used_lives_on() {
     lane.source(0, datagram(inside, remote, b""));
     lane.source(1_000_000 * SECOND, datagram(inside, remote, b""));
     assert_eq!((lane.nat.counts().begun, lane.nat.counts().ended, lane.nat.sessions()), (2, 1, 1));
+}
+
+/// Lanes have equal parts: of what is left over nobody is the owner, from whichever side a packet comes.
+#[test]
+fn ports_behind_the_last_lanes_are_nobodys() {
+    let lanes = 5;
+    for lane in 0..lanes {
+        let mut lane = Lane::new(&Settings::new(EXTERNAL).for_lane(lane, lanes));
+        // Of 64,512 ports each lane has 12,902.
+        for port in [65_534, 65_535] {
+            let (nobodys, inside) = (SocketAddrV4::new(EXTERNAL, port), end(INSIDE));
+            for mut bytes in [datagram(end(REMOTE), nobodys, b""), segment(end(REMOTE), nobodys, SYN)] {
+                assert_eq!(lane.nat.incoming(0, &mut bytes), Verdict::Untouched, "{port}");
+            }
+            for mut bytes in [datagram(inside, nobodys, b""), segment(inside, nobodys, SYN)] {
+                assert_eq!(lane.out(0, &mut bytes), Verdict::Untouched, "{port}");
+            }
+        }
+        let last = SocketAddrV4::new(EXTERNAL, 65_533);
+        let should = if lane.lane == lanes - 1 { Verdict::Untouched } else { Verdict::Elsewhere(lanes - 1) };
+        assert_eq!(lane.nat.incoming(0, &mut datagram(end(REMOTE), last, b"")), should);
+    }
+}
+
+/// RFC 6056, section 3: who sees some ports cannot tell the next one; another secret gives others.
+#[test]
+fn no_port_follows_from_another() {
+    let ports = |seed: u64| {
+        let settings = Settings::new(EXTERNAL);
+        let mut random = Random::new(seed);
+        let mut lane = Lane::new(&settings);
+        lane.nat = Nat::new(&settings, lane.hasher.clone(), || random.bits()).unwrap();
+        // The first host has the port itself.
+        let host = |number: u32| SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0000 + number), 4001);
+        (0..101).map(|number| lane.source(0, datagram(host(number), end(REMOTE), b"")).port()).skip(1).collect::<Vec<_>>()
+    };
+    let (one, other) = (ports(1), ports(2));
+    assert!(one.iter().zip(&other).filter(|(one, other)| one == other).count() < 5, "{one:?} {other:?}");
+    let eighths: BTreeSet<u16> = one.iter().map(|port| port / 8192).collect();
+    assert_eq!(eighths.len(), 8, "they are of all ports: {one:?}");
+    assert!(one.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 2).count() < 5, "{one:?}");
+}
+
+/// The clock is the machine's, which may have run for weeks: sessions end in their time all the same.
+#[test]
+fn sessions_that_begin_late_end_in_time() {
+    const WEEKS: u64 = 3_000_000 * SECOND;
+    let mut lane = Lane::new(&Settings::new(EXTERNAL));
+    lane.nat.expire(WEEKS, 1);
+    for round in [1, 2] {
+        let now = round * WEEKS;
+        lane.source(now, datagram(end(INSIDE), end(REMOTE), b""));
+        lane.nat.expire(now + 300 * SECOND, 400);
+        assert_eq!(lane.nat.sessions(), 1);
+        lane.nat.expire(now + 302 * SECOND, 400);
+        assert_eq!((lane.nat.sessions(), lane.nat.ports()), (0, 0), "round {round}");
+        // Nothing is in any list now.
+        lane.nat.expire(2 * now, 1);
+    }
 }

@@ -87,6 +87,19 @@ fn inside_hosts_reach_each_other_from_outside() {
     assert_eq!(ends(&third), (one_end, other));
 }
 
+/// Whether an inside host has a port of another lane's only that lane knows: what is sent there by inside is brought there, from an external end.
+#[test]
+fn inside_hosts_of_other_lanes_are_looked_for_there() {
+    let mut lanes: Vec<Lane> = (0..2).map(|lane| Lane::new(&Settings::new(EXTERNAL).for_lane(lane, 2))).collect();
+    let (host, other) = (end("10.0.0.5:4000"), end("10.0.0.6:4100"));
+    let others_end = lanes[1].source(0, datagram(other, end("198.51.100.7:53"), b""));
+    let mut packet = datagram(host, others_end, b"");
+    assert_eq!(lanes[0].out(0, &mut packet), Verdict::Elsewhere(1));
+    let (hosts_end, to) = ends(&packet);
+    assert_eq!((hosts_end.ip(), to), (&EXTERNAL, others_end));
+    assert_eq!(lanes[1].nat.incoming(0, &mut packet), Verdict::Untouched, "the other has not sent there yet");
+}
+
 /// What nothing leads on from is the gateway's own, whatever its port and its protocol: it stays as it was, and takes no session.
 #[test]
 fn what_an_inside_host_wants_of_the_gateway_is_the_gateways() {

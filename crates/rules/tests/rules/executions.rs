@@ -342,3 +342,69 @@ fn a_flow_goes_on_behind_the_rule_that_made_its_state_wherever_it_is_asked() {
         assert_eq!(records.states(), 0, "a state goes with its rule");
     }
 }
+
+/// How often each rule has counted a packet from there, in the rules' order.
+fn counted(rules: &mut Rules, execution: Execution, source: [u8; 4]) -> String {
+    let (set, mut records) = (rules.compile(execution), Records::default());
+    set.judge(&Facts::between(source.into(), [192, 0, 2, 1].into()), 1, &mut records);
+    set.show(|id| records.count(id)).iter().map(|line| &line[6..7]).collect()
+}
+
+fn applied(rules: &mut Rules, texts: &[&str]) {
+    texts.iter().for_each(|text| drop(rules.apply(command(text, 1).unwrap()).unwrap()));
+}
+
+/// A jump to a number that no rule has goes on at the next rule behind it, be that the last; it leads elsewhere when rules come and go.
+#[test]
+fn a_jump_to_where_no_rule_is_goes_on_behind_it() {
+    for execution in EXECUTIONS {
+        let mut rules = Rules::new(true, Limits::default());
+        applied(
+            &mut rules,
+            &[
+                "add 100 skipto 350 ip from 10.0.0.0/8 to any",
+                "add 200 deny ip from any to any",
+                "add 300 deny ip from any to any",
+                "add 400 count ip from any to any",
+                "add 500 skipto 65000 ip from any to any",
+                "add 600 deny ip from any to any",
+            ],
+        );
+        for (change, counts) in [
+            ("set enable 1", "1001101"),
+            ("delete 400", "100101"),
+            ("delete 500", "10010"),
+            ("add 350 skipto 65535 ip from any to any", "100101"),
+            ("delete 600", "10011"),
+        ] {
+            applied(&mut rules, &[change]);
+            assert_eq!(counted(&mut rules, execution, [10, 0, 0, 1]), counts, "{execution:?}: {change}");
+        }
+    }
+}
+
+/// Each table is asked by itself, and answers by its longest prefix alone: no value of a shorter one counts beside it.
+#[test]
+fn tables_that_overlap_answer_each_by_its_longest_prefix() {
+    for execution in EXECUTIONS {
+        let mut rules = Rules::new(true, Limits::default());
+        applied(
+            &mut rules,
+            &[
+                "table a add 10.0.0.0/8 1 10.1.0.0/16 2",
+                "table b add 10.0.0.0/8 9 10.1.2.0/24 1 10.1.2.0/24 1",
+                "add 100 count ip from table(a,1) to any",
+                "add 200 count ip from table(a,2) to any",
+                "add 300 count ip from table(b,1) to any",
+                "add 400 count ip from not table(b,9) to any",
+            ],
+        );
+        for (source, counts) in
+            [([10, 9, 9, 9], "10001"), ([10, 1, 9, 9], "01001"), ([10, 1, 2, 3], "01111"), ([11, 0, 0, 1], "00011")]
+        {
+            assert_eq!(counted(&mut rules, execution, source), counts, "{execution:?}: {source:?}");
+        }
+        applied(&mut rules, &["table a delete 10.1.0.0/16", "table b delete 10.1.2.0/24"]);
+        assert_eq!(counted(&mut rules, execution, [10, 1, 2, 3]), "10001", "{execution:?}: what was behind it");
+    }
+}

@@ -200,23 +200,21 @@ impl Passing<'_, '_> {
             return Err(Drop::TooBig);
         }
         self.judge_out(packet, progress, way.interface)?;
-        let is_as_it_came = !(ip.is_own_word || progress.came.is_brought || progress.is_translated);
-        let depends_on_more = is_drawn.get() || !is_as_it_came || self.is_translated_by(ip, &way);
+        // Our own words, and what another lane has brought, go on only where they were translated.
+        let depends_on_more = is_drawn.get() || progress.is_translated || self.is_translated_by(ip, &way);
         let ip = self.change_for(packet, progress, &way)?;
         let station = leave(self.out, packet, &ip, way, mtu)?;
         self.own.count(came_by, way.interface, length);
-        if let Some(station) = station.filter(|_| !depends_on_more && ip.tunnels == 0) {
+        if let Some(station) = station.filter(|_| !depends_on_more) {
             let clamps = [came_by, way.interface].map(|at| self.own.roles[at].mss != MssClamp::Off);
             offload::tell(self.out, &ip, (came_by, &way), mtu, station, clamps);
         }
         Ok(())
     }
 
-    /// Whether the translation may have to do with what goes such a way.
+    /// Whether the translation has to do with what goes such a way. What is for an external address has been translated by now, or has gone no further.
     fn is_translated_by(&self, ip: &Ip, way: &Way) -> bool {
-        let may =
-            |one: &&mut Translation| one.is_outside(way.interface) && ip.source.is_ipv4() || one.is_external(ip.destination);
-        self.translation.as_ref().is_some_and(may)
+        ip.source.is_ipv4() && self.translation.as_ref().is_some_and(|translation| translation.is_outside(way.interface))
     }
 
     /// Whether the sender is one from whom packets may come by the interface. What another lane has brought from inside has our address by now.

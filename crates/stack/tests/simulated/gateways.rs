@@ -1,5 +1,6 @@
 //! Lanes that are a gateway together: what they are told while packets pass, and answers that come home through the translation.
 
+use crate::forwarded::with_options;
 use crate::frames::{Datagram, STACK, TEST, TEST_MAC, datagram, ethernet, packets, udp_in, written};
 use crate::gateway::{arp_of, ip, tagged, untagged};
 use crate::lanes::{ADDRESSES, mac, plan};
@@ -10,7 +11,7 @@ use corelane_rules::language::import;
 use corelane_rules::{Count, Direction, Execution, Facts, Interface, Limits, Records, RuleId, RuleSet, Rules, Transport as Seen};
 use corelane_stack::{Drop, Look, NatSettings, Policy, ReversePath, Route, RouteChange, Settings, Tags, View};
 use corelane_wire::packet::arp::Operation;
-use corelane_wire::packet::icmp::{Echo, Message};
+use corelane_wire::packet::icmp::{Code, Echo, Message};
 use corelane_wire::packet::{EtherType, IpProtocol, Network, Packet, UpperLayer};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -181,6 +182,8 @@ fn what_no_hash_brings_home_is_brought_by_its_port() {
         program.pass(300_000);
         let came: Vec<_> = hear(&mut program).iter().map(|(tags, frame)| (*tags, echo_of(frame))).collect();
         assert_eq!(came, [(tags, Some((STACK.into(), from.ip(), 9)))]);
+        let delivered = |program: &Program| [0, 1, 2, 3].map(|lane| program.counts(lane).datagrams_in);
+        let before = delivered(&program);
         for number in 0..20 {
             let (from, to) = (SocketAddr::new(from.ip(), 3000 + number), SocketAddr::new(STACK.into(), PORT));
             send(&program, tags, from, to, b"to us");
@@ -188,10 +191,66 @@ fn what_no_hash_brings_home_is_brought_by_its_port() {
             let came = datagrams(hear(&mut program));
             assert_eq!(came, [(tags, Datagram { from: to, to: from, payload: b"to us".to_vec() })], "{number}");
         }
+        // Each lane has a socket there: nobody is brought to that of the port's lane.
+        let now = delivered(&program);
+        assert!(now.iter().zip(&before).all(|(now, before)| now > before), "{tags:?}: {before:?} {now:?}");
     }
-    // Each lane has a socket there: nobody is brought to that of the port's lane.
-    let each: Vec<_> = (0..4).map(|lane| program.counts(lane).datagrams_in).collect();
-    assert!(each.iter().all(|count| *count > 0), "{each:?}");
+    program.close();
+}
+
+/// What an inside host, or a router there, says of an answer is hashed by other ends than the flow. It finds the lane that has the session, so that senders outside hear of ports that
+/// nobody has, and of links that carry less.
+#[test]
+fn errors_from_inside_find_the_lane_of_the_session() {
+    for card in [Card::Aligned, Card::Scattered, Card::Plain] {
+        let mut program = open(&Plan { card, change: translating, ..plan(4, 3) });
+        for number in 0..40 {
+            let (from, to) = (inside(number), outside(number));
+            send(&program, INSIDE, from, to, b"question");
+            program.pass(300_000);
+            let left = datagrams(hear(&mut program)).remove(0).1;
+            send(&program, Tags::None, to, left.from, b"answer");
+            program.pass(300_000);
+            let (tags, answer) = hear(&mut program).remove(0);
+            assert_eq!((tags, datagram(&answer).unwrap().to), (INSIDE, from));
+            let told = Message::Unreachable { code: Code::new(3).unwrap(), packet: &answer[14..] };
+            let told = written(8 + answer.len() - 14, |writer| told.emit(writer));
+            let teller = if number % 2 == 0 { from.ip() } else { ip("10.98.7.7") };
+            let told = packets(teller, to.ip(), IpProtocol::ICMP, &told, 65_528, 7).remove(0);
+            program.test.send(&tagged(&ethernet(mac(&program), EtherType::IPV4, &told), INSIDE));
+            program.pass(300_000);
+            let came = hear(&mut program);
+            assert_eq!(came.len(), 1, "{number}: from {teller} of {from}");
+            let packet = Packet::of_frame(&came[0].1).unwrap();
+            let (Network::V4(view), UpperLayer::Icmp(message)) = (&packet.network, packet.transport) else { panic!() };
+            let header = view.header().unwrap();
+            assert!(view.is_checksum_right() && message.is_checksum_right());
+            assert_eq!((came[0].0, header.source, IpAddr::V4(header.destination)), (Tags::None, STACK, to.ip()));
+            let Message::Unreachable { packet, .. } = message.message().unwrap() else { panic!() };
+            assert_eq!((&packet[16..20], &packet[22..24]), (&STACK.octets()[..], &left.from.port().to_be_bytes()[..]));
+        }
+        program.close();
+    }
+}
+
+/// Whichever lane a packet comes to first, it is looked at there: no route of its sender's gets in by way of the lane whose port it is for.
+#[test]
+fn routes_of_senders_get_in_by_no_lane() {
+    let mut program = open(&Plan { change: translating, ..plan(4, 3) });
+    for number in 0..40_u16 {
+        let (from, to) = (inside(u32::from(number)).ip(), outside(u32::from(number)).ip());
+        program.test.send(&tagged(&echo_frame(&program, from, to, number, false), INSIDE));
+        program.pass(300_000);
+        let (source, destination, identification) = echo_of(&hear(&mut program)[0].1).unwrap();
+        let reply = echo_frame(&program, destination, source, identification, true);
+        program.test.send(&with_options(&reply, &[131, 7, 4, 10, 98, 0, 1, 0]));
+        program.pass(300_000);
+        // The sender may hear of it.
+        assert!(hear(&mut program).iter().all(|(tags, _)| *tags == Tags::None), "{number}");
+        program.test.send(&reply);
+        program.pass(300_000);
+        assert_eq!(hear(&mut program).iter().map(|(tags, _)| *tags).collect::<Vec<_>>(), [INSIDE], "{number}");
+    }
     program.close();
 }
 

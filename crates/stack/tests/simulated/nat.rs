@@ -17,9 +17,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The outside interface is behind the last place; hosts at the others are inside.
 const OUTSIDE: usize = 4;
-const EXTERNAL: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 1);
+pub const EXTERNAL: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 1);
 /// Port 8080 outside, and 80 of a host at the second place.
-const FORWARDED: (u16, u16) = (8080, 80);
+pub const FORWARDED: (u16, u16) = (8080, 80);
 
 fn nat() -> Nat {
     let mut nat = Nat::new(EXTERNAL);
@@ -35,7 +35,7 @@ fn nat() -> Nat {
     nat
 }
 
-fn translating() -> Settings {
+pub fn translating() -> Settings {
     routed(four()).with_nat(NatSettings { interfaces: vec![OUTSIDE], settings: nat() })
 }
 

@@ -73,7 +73,9 @@ fn no_way_leads_to_a_port_without_a_carrier() {
         ask(gateway, 0, &frame);
         gateway.told.ways.take().len()
     };
+    let ends = gateway.told.ends.get();
     assert_eq!(told_with(&mut gateway, false), 0);
+    assert!(gateway.told.ends.get() > ends, "those that lead there hold no more");
     assert_eq!(told_with(&mut gateway, true), 1);
 }
 

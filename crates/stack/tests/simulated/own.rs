@@ -2,12 +2,13 @@
 
 use crate::forwarded::{changed, told};
 use crate::forwarding::{PLACES, ask, datagram, four, host, open, routed};
-use crate::frames::{addresses, discovery, ethernet, packets, solicitation, udp, udp_in, written};
+use crate::frames::{self, addresses, discovery, ethernet, packets, solicitation, udp, udp_in, written};
 use crate::gateway::{Came, Gateway, ip, question};
+use crate::nat::{EXTERNAL, FORWARDED, translating};
 use crate::presence::query;
 use crate::rules::{compiled, counted, segment};
 use corelane_seam::{Bind, DatagramOp, DatagramOutcome, Driver, Handle, Outcome, Socket, Trains};
-use corelane_stack::{Advertised, Drop, Settings};
+use corelane_stack::{Advertised, Drop, ReversePath, Settings};
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::icmp::{Echo, Message};
 use corelane_wire::packet::neighbour::{Message as Neighbour, Options};
@@ -298,4 +299,18 @@ fn words_of_neighbours_from_elsewhere_are_judged() {
     let parts = discovery(gateway.mac(0), ("fd00::9".parse().unwrap(), "fd00::1".parse().unwrap()), &asks, 16);
     assert!(parts.len() > 1 && parts.iter().all(|part| ask(&mut gateway, 0, part).is_empty()));
     assert_eq!(packets_of(&gateway), [sent + 1]);
+}
+
+/// A service of ours reaches an inside host by a forwarded port of our own outside address, though nobody may send from there by any interface.
+#[test]
+fn own_words_reach_a_forwarded_port() {
+    let mut settings = translating();
+    settings.interfaces.iter_mut().for_each(|one| one.reverse_path = ReversePath::Strict);
+    let mut gateway = open(&settings);
+    let own = end(EXTERNAL.into(), 60_007);
+    let socket = bind(&mut gateway, own);
+    let came = send(&mut gateway, socket, end(EXTERNAL.into(), FORWARDED.0), b"to a host");
+    assert_eq!((came.len(), came[0].port, came[0].tags), (1, PLACES[1].0, PLACES[1].1));
+    let found = frames::datagram(&came[0].frame).unwrap();
+    assert_eq!((found.from, found.to, &found.payload[..]), (own, end(host(1, false, 9), FORWARDED.1), &b"to a host"[..]));
 }

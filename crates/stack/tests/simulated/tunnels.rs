@@ -1,6 +1,7 @@
 //! Row F-08: what comes in tunnels is opened where it arrived, and served by the lane of the inner flow.
 
 use crate::alone::Alone;
+use crate::forwarding::{ask, datagram, four, host, open, routed};
 use crate::frames::{self, STACK, STACK_V6, TEST, TEST_V6, addresses, ethernet, packets, udp, udp_in, written};
 use crate::lanes::{ADDRESSES, flow, hear, mac, meet, payload, plan};
 use crate::presence::query;
@@ -249,6 +250,28 @@ fn f_08_strangers_send_nothing_through_tunnels() {
             assert_eq!(after.0 - before.0 + after.1 - before.1, 2 - 2 * came as u64, "{tunnel:?} {from}");
         }
         assert!(alone.test.take().is_empty());
+    }
+}
+
+/// A peer who is let through a tunnel speaks to us alone: a gateway sends nothing of it on, to nobody.
+#[test]
+fn f_08_a_gateway_forwards_nothing_that_came_in_a_tunnel() {
+    for tunnel in Tunnel::ALL {
+        let mut gateway = open(&with_all(routed(four())));
+        let v6 = tunnel == Tunnel::Ipv6InIp;
+        let inner = datagram(&gateway, 0, (host(0, v6, 9), host(1, v6, 9)), 100);
+        assert_eq!(ask(&mut gateway, 0, &inner).len(), 1, "{tunnel:?}: by itself it goes on");
+        let ends = (host(0, false, 9), host(0, false, 1));
+        let outer = into_tunnel(tunnel, &inner, ends, 1480, 1).unwrap().remove(0);
+        gateway.told.ways.borrow_mut().clear();
+        assert!(ask(&mut gateway, 0, &outer).is_empty(), "{tunnel:?}");
+        let counts = gateway.stack.counts();
+        assert_eq!(
+            (counts.forwarded, counts.of_tunnel(tunnel).opened, counts.of_tunnel(tunnel).dropped),
+            (1, 0, 1),
+            "{tunnel:?}"
+        );
+        assert_eq!(gateway.told.ways.take(), []);
     }
 }
 

@@ -43,15 +43,20 @@ fn fast() -> Arc<FastPath> {
     fast
 }
 
-/// A program with these rules for a port without sockets.
+/// A program with these rules for the port at place 0, without sockets.
 fn program(fast: &FastPath, set: &RuleSet, own: &[IpAddr], leaves_sums: bool) -> Result<Program, Unfit> {
+    program_at(fast, 0, set, (own, leaves_sums))
+}
+
+/// The same for a port at another place.
+fn program_at(fast: &FastPath, place: u16, set: &RuleSet, (own, leaves_sums): (&[IpAddr], bool)) -> Result<Program, Unfit> {
     let mut control = fast.control();
     let rules: Vec<RuleId> = set.rules().map(|(id, ..)| id).collect();
     let fit = fit(set, own)?;
     let places = fast.places(&mut control, &rules)?;
     let fitting = Fitting::new(set, fit, own, &places);
     let sockets = Map::new(MapKind::XdpSockets, 4, 1, "corelane_queues").unwrap();
-    let part = FastPart { maps: fast.maps(&control), rules: &fitting, place: 0, leaves_sums };
+    let part = FastPart { maps: fast.maps(&control), rules: &fitting, place, leaves_sums };
     let parts = Parts { sockets: sockets.as_fd(), seen: None, functions: None, fast: Some(&part) };
     let instructions = ours::program(&Ours::All, &parts)?;
     let loaded = Program::load(ProgramKind::Xdp, &instructions, "corelane_rules");
@@ -94,8 +99,11 @@ fn learn(fast: &FastPath, way: &LearntWay) {
 }
 
 fn entries(fast: &FastPath, way: &LearntWay) -> [Entry; 2] {
-    let beside = Beside { place: 0, queue: 0, generation: fast.generation.get(), leaves_by: 0, frame_bytes_max: 1514 };
-    ways::entries(way, beside).unwrap()
+    ways::entries(way, beside(fast)).unwrap()
+}
+
+fn beside(fast: &FastPath) -> Beside {
+    Beside { place: 0, queue: 0, generation: fast.generation.get(), leaves_by: 0, frame_bytes_max: 1514 }
 }
 
 fn enter(fast: &FastPath, Entry { half, key, value }: &Entry) {

@@ -291,7 +291,14 @@ fn ways_end() {
         assert!(!offload.learn(lane.driver.now(), &unknown), "no port is at that interface");
         let now = lane.driver.now();
         let address = |number: u32| -> IpAddr { std::net::Ipv4Addr::from(number).into() };
-        let learnt = (0..100).filter(|number| offload.learn(now, &LearntWay { source: address(*number), ..way })).count();
-        assert_eq!(learnt, 30, "a flood learns no more at once: so many sources, and their destination");
+        let flood = |first: u32, now| {
+            let way = LearntWay { until: now + 100 * SECOND, ..way };
+            (first..first + 100).filter(|number| offload.learn(now, &LearntWay { source: address(*number), ..way })).count()
+        };
+        assert_eq!(flood(0, now), 30, "a flood learns no more at once: so many sources, and their destination");
+        lane.settle();
+        assert_eq!(flood(1_000, now), 31, "the destination was written lately");
+        lane.settle();
+        assert_eq!(flood(2_000, now + 2 * SECOND), 30, "a second later it is written again");
     });
 }

@@ -30,6 +30,8 @@ pub struct Machine {
     pub rules: u32,
     /// Nanoseconds of a tick's first poll, whatever it finds.
     pub round_ns: u64,
+    /// Nanoseconds of a look at the card's status, which each `reg_frac`th tick has.
+    pub status_ns: u64,
     /// Nanoseconds of a chunk, whatever it finds.
     pub chunk_ns: u64,
     /// Nanoseconds of a tick of the clock, which are nobody's share.
@@ -51,7 +53,8 @@ impl Machine {
         frame_ns: 2_880,    // fitted with the next, to the runs with 70 % (flat) and 45 % (tree) of the CPU
         rule_ns: 107,       // 150 cycles a rule and direction
         rules: RULES_FLAT,  // published
-        round_ns: 2_000,    // of the order of two reads across the bus
+        round_ns: 2_000,    // of the order of two reads across the bus, the status every so often among them
+        status_ns: 0,       // within the one before: no published run shows it
         chunk_ns: 300,      // fitted, to the last run's 45 %: bursts find nothing most of the time there
         clock_ns: 2_000,    // of the order of a clock's interrupt
         user_wants: 100,    // programs take what they get, the case that user_frac is for
@@ -70,9 +73,10 @@ impl Machine {
         bounded(self.frame_ns.saturating_add(self.rule_ns.saturating_mul(self.rules as u64)))
     }
 
-    /// Nanoseconds of a chunk, of a tick's first one or of another.
-    pub(super) const fn call_ns(&self, is_first: bool) -> u64 {
-        bounded(self.chunk_ns) + if is_first { bounded(self.round_ns) } else { 0 }
+    /// Nanoseconds of a chunk, of a tick's first one or of another, with a look at the status or without.
+    pub(super) const fn call_ns(&self, is_first: bool, checks_status: bool) -> u64 {
+        let first = if is_first { bounded(self.round_ns) } else { 0 };
+        bounded(self.chunk_ns) + first + if checks_status { bounded(self.status_ns) } else { 0 }
     }
 
     /// Nanoseconds for which a frame takes the bus.

@@ -126,6 +126,24 @@ fn the_bus_carries_each_frame_twice() {
     assert!((35.0..=40.0).contains(&narrow) && wide > 1.5 * narrow, "{narrow} {wide}");
 }
 
+/// Each `reg_frac`th tick looks at the card's status, a read across the bus: that is what the knob is worth, a thousandth of a tick, so no published step has to do with it.
+#[test]
+fn d_04_a_look_at_the_status_costs_what_it_takes_and_no_more() {
+    let reading = Machine { status_ns: 1_000, ..Machine::GATEWAY };
+    let none = Traffic { most: 0, flows: 0, round_trip_us: 0, train: 0, rest_us: u64::MAX, period_us: 1 };
+    let network_us = |reg_frac| {
+        let machine = Machine { traffic: none, ..reading };
+        let mut card = Card::new(machine, 1000, Knobs { reg_frac, ..Knobs::DEFAULT }, 1).unwrap();
+        card.second();
+        card.second().network_us
+    };
+    let [each, at_20, at_1000] = [1, 20, 1000].map(network_us);
+    assert!((each - at_20).abs_diff(950) <= 2 && (at_20 - at_1000).abs_diff(49) <= 2, "{each} {at_20} {at_1000}");
+    let carried = |reg_frac| run(reading, 2500, Knobs { reg_frac, ..PUBLISHED[3].knobs }).mbytes;
+    let [each, at_2500] = [1, 2500].map(carried);
+    assert!((each / at_2500 - 1.0).abs() < 0.02, "{each} {at_2500}");
+}
+
 /// What programs leave is polled in, and no more.
 #[test]
 fn d_06_an_idle_cpu_carries_what_the_ticks_do_not() {

@@ -259,6 +259,24 @@ fn what_did_not_help_is_tried_again_after_a_gain() {
     assert_eq!(best.to_string(), "poll_us 100, user_share 20", "{:?}", tuner.lines());
 }
 
+/// Two limits lie side by side, so that no change alone carries more: what takes far less of the CPU for as much is kept, and shows the other.
+#[test]
+fn what_takes_far_less_of_the_cpu_is_kept() {
+    let of = |name, values: &[u32], start, first| {
+        let (values, bears) = (values.to_vec(), Bears::Nothing);
+        Dimension { name, values, start, first, bears }
+    };
+    let start = vec![of("ring", &[50, 100], 50, Way::Up), of("cost", &[1, 2], 2, Way::Down)];
+    let mut tuner = Tuner::new(LIMITS, start.clone());
+    let (best, _) = climb(&mut tuner, &start, |value, _| {
+        let goodput = (u64::from(value("ring")) * 1000).min(100_200 / u64::from(value("cost")));
+        let network_share = goodput as u32 * value("cost") / 1002;
+        Seen { goodput, network_share, user_share: 100 - network_share.min(70), ..BUSY }
+    });
+    assert_eq!(best.to_string(), "ring 100, cost 1", "{:?}", tuner.lines());
+    assert!(tuner.lines().iter().any(|line| line.ends_with("kept, for it takes less of the CPU")), "{:?}", tuner.lines());
+}
+
 /// What was best counts as it is now: a load that fell does not make all later tries look bad.
 #[test]
 fn a_load_that_changes_meanwhile_is_noticed() {

@@ -1,11 +1,12 @@
 //! Which packets leave, and what they are like then.
 
 use super::drawn::{head, packet, seal};
-use super::{DENY, FROM, LANE, NEXT, SENT, STATION, enter, entries, fast, learn, may, program, tags, way};
+use super::{DENY, FROM, LANE, NEXT, SENT, STATION, beside, enter, entries, fast, learn, may, program, program_at, tags, way};
 use crate::fast::ways::{self, Beside, Entry};
 use corelane_rules::language::command;
 use corelane_rules::{Execution, Interface, Limits, RuleSet, Rules};
 use corelane_seam::{LearntWay, LinkSide, Random, VlanTag};
+use corelane_wire::packet::IpProtocol;
 use std::net::{IpAddr, Ipv4Addr};
 
 fn all_pass() -> RuleSet {
@@ -101,6 +102,11 @@ fn with(frame: &[u8], at: usize, byte: u8) -> Vec<u8> {
     frame
 }
 
+/// A packet that carries so many bytes of that protocol, in a frame that is longer.
+fn carrying(protocol: u8, bytes: u8) -> Vec<u8> {
+    with(&with(&v4(), 23, protocol), 17, 20 + bytes)
+}
+
 #[test]
 fn what_a_program_does_not_understand_is_the_lanes_as_it_came() {
     if !may("what_a_program_does_not_understand_is_the_lanes_as_it_came") {
@@ -133,6 +139,8 @@ fn what_a_program_does_not_understand_is_the_lanes_as_it_came() {
         ("no room for TCP", with(&v4(), 17, 39)),
         ("no room for TCP's header", with(&v4(), 46, 0x60)),
         ("TCP's header too short", with(&v4(), 46, 0x40)),
+        ("no room for UDP", carrying(17, 7)),
+        ("no room for ICMP", carrying(1, 7)),
         ("a wrong sum", wrong_sum),
         ("another source", with(&v4(), 29, 9)),
         ("another destination", with(&v4(), 33, 9)),
@@ -140,8 +148,6 @@ fn what_a_program_does_not_understand_is_the_lanes_as_it_came() {
         ("to its own source, IPv6", [&v6()[..38], &[1; 16], &v6()[54..]].concat()),
         ("ARP", with(&v4(), 13, 6)),
         ("IPv6 of another version", with(&v6(), 14, 0x40)),
-        ("a fragment of IPv6", with(&v6(), 20, 44)),
-        ("options of IPv6", with(&v6(), 20, 0)),
         ("the last hop of IPv6", with(&v6(), 21, 1)),
         ("longer than the frame, IPv6", with(&v6(), 19, 9)),
         ("another source of IPv6", with(&v6(), 37, 9)),
@@ -304,4 +310,62 @@ fn what_rules_drop_is_dropped_in_both_directions() {
     }
     let [came, left] = [1, 2].map(|interface| fast.traffic(Interface(interface)).unwrap());
     assert_eq!((came.denied, came.packets_in, left.packets_out), (2, 0, 0));
+}
+
+/// What a lane walks past is the lane's: routes of senders, options, and whatever hides behind these from rules. All else goes.
+#[test]
+fn headers_that_a_lane_walks_past_are_the_lanes() {
+    if !may("headers_that_a_lane_walks_past_are_the_lanes") {
+        return;
+    }
+    let fast = fast();
+    let program = program(&fast, &all_pass(), &[], false).unwrap();
+    learn(&fast, &way(([1; 16].into(), [2; 16].into()), 1, 1));
+    learn(&fast, &way(V4, 1, 1));
+    for next in (0..=u8::MAX).filter(|next| *next != 6) {
+        let should = if IpProtocol(next).is_extension() { LANE } else { SENT };
+        assert_eq!(program.answer(&with(&v6(), 20, next)), Ok(should), "{next} with room for a header of eight bytes");
+    }
+    let [udp, icmp] = [17, 1].map(|protocol| program.answer(&carrying(protocol, 8)));
+    assert_eq!((udp, icmp), (Ok(SENT), Ok(SENT)));
+}
+
+/// Whatever priority its tags have, a packet goes the way of its VLAN.
+#[test]
+fn a_priority_changes_no_way() {
+    if !may("a_priority_changes_no_way") {
+        return;
+    }
+    let fast = fast();
+    let program = program(&fast, &all_pass(), &[], false).unwrap();
+    for (comes, tags) in [(2, &[0x81, 0, 0, 7][..]), (3, &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9])] {
+        learn(&fast, &way(V4, comes, 1));
+        for priority in [0, 0x10, 0x20, 0xf0] {
+            let mut tags = tags.to_vec();
+            tags.chunks_mut(4).for_each(|tag| tag[2] = priority);
+            let frame = [&v4()[..12], &tags, &v4()[12..]].concat();
+            assert_eq!(program.answer_and_change(&frame), Ok((SENT, sent(&frame, comes, 1))), "{tags:02x?}");
+        }
+    }
+}
+
+/// The lane of a queue tells its own program: other queues and other ports have not heard of the way.
+#[test]
+fn a_half_is_of_its_port_and_its_queue() {
+    if !may("a_half_is_of_its_port_and_its_queue") {
+        return;
+    }
+    let fast = fast();
+    let [first, other] = [0, 3].map(|place| program_at(&fast, place, &all_pass(), (&[], false)).unwrap());
+    let told = |place, queue, leaves_by| {
+        fast.unlearn();
+        let by = Beside { place, queue, leaves_by, ..beside(&fast) };
+        ways::entries(&way(V4, 1, 2), by).unwrap().iter().for_each(|entry| enter(&fast, entry));
+        [&first, &other].map(|program| program.answer(&v4()).unwrap())
+    };
+    assert_eq!(told(0, 0, 0), [SENT, LANE]);
+    assert_eq!(told(3, 0, 0), [LANE, SENT]);
+    // The kernel's trial packets come by queue 0.
+    assert_eq!((told(0, 1, 0), told(3, 9, 0)), ([LANE, LANE], [LANE, LANE]));
+    assert_eq!(told(0, 0, 9), [DENY, LANE], "no port has that place: it goes nowhere");
 }

@@ -4,7 +4,7 @@ use super::drawn::{apply, head, large_table, seal};
 use super::{LANE, SENT, counted, fast, learn, may, program, way};
 use crate::errors::Error;
 use crate::fast::counters::{Counters, PLACES_MAX};
-use crate::fast::{Carrier, FastPart, FastPath, FastTraffic, Unfit};
+use crate::fast::{Carrier, FAST_PORTS_MAX, FastPart, FastPath, FastTraffic, Unfit};
 use crate::link::Interface;
 use corelane_os::errno::fault;
 use corelane_rules::language::command;
@@ -14,7 +14,7 @@ use corelane_select::bpf::assembly::{Alu, Assembler, Register};
 use corelane_select::bpf::{Program, ProgramKind, probe};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The post's rules: of each of 40 VLANs what comes and goes, of the campus and of others.
 fn posts() -> Rules {
@@ -119,6 +119,22 @@ fn a_set_of_other_rules_takes_the_places_of_all() {
     }
 }
 
+/// As long as there is room for two sets, the places of those before are free again in time: no packet has to go to lanes for it.
+#[test]
+fn sets_that_follow_each_other_need_no_lane_between() {
+    if !may("sets_that_follow_each_other_need_no_lane_between") {
+        return;
+    }
+    let (fast, mut rules) = (fast(), Rules::new(true, Limits::default()));
+    let before = fast.generation.get();
+    for _ in 0..5 {
+        (0..600).for_each(|_| apply(&mut rules, "add 7 count udp from any to any dst-port 7"));
+        fast.put(&rules.compile(Execution::Tree), &[]).unwrap();
+        apply(&mut rules, "delete 7");
+    }
+    assert_eq!(fast.generation.get(), before, "no way was ended");
+}
+
 /// A rule with more questions than a tree takes apart.
 fn many_flags() -> String {
     let all = ["fin", "syn", "rst", "psh", "ack", "urg"];
@@ -198,6 +214,12 @@ struct Loopback {
     is_there: bool,
     loads: bool,
     puts: Option<i32>,
+    /// How often it was told to run the program that it began with.
+    plains: AtomicUsize,
+}
+
+fn loopback(is_there: bool, loads: bool, puts: Option<i32>) -> Loopback {
+    Loopback { interface: Interface::find("lo").unwrap(), is_there, loads, puts, plains: AtomicUsize::new(0) }
 }
 
 impl Carrier for Loopback {
@@ -228,6 +250,7 @@ impl Carrier for Loopback {
     }
 
     fn put_plain(&self) -> Result<(), Fault> {
+        self.plains.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -248,13 +271,14 @@ fn a_program_that_is_not_put_in_leaves_all_to_lanes() {
     ];
     for (is_there, loads, puts, is_put) in each {
         let fast = FastPath::new().unwrap();
-        let port = Arc::new(Loopback { interface: Interface::find("lo").unwrap(), is_there, loads, puts });
+        let port = Arc::new(loopback(is_there, loads, puts));
         fast.join(&port).unwrap();
         let before = fast.generation.get();
         let put = fast.put(&set, &[]);
         assert_eq!(put.is_ok(), is_put, "{port:?}: {put:?}");
         let is_on = fast.is_on.load(Ordering::Acquire);
         assert_eq!((is_on, fast.generation.get() == before), (is_put, is_put), "{port:?}");
+        assert_eq!(port.plains.load(Ordering::Relaxed), usize::from(!is_put), "{port:?}: no program stays that nobody needs");
     }
 }
 
@@ -266,4 +290,21 @@ fn the_last_interface_of_rules_has_traffic() {
     let fast = FastPath::new().unwrap();
     assert_eq!(fast.traffic(corelane_rules::Interface(4096)), Ok(FastTraffic::default()));
     assert!(fast.traffic(corelane_rules::Interface(4097)).is_err());
+}
+
+/// Places are numbers in maps of programs: one more port than there are places is refused, and those that there are stay.
+#[test]
+fn a_fast_path_has_so_many_ports() {
+    if !may("a_fast_path_has_so_many_ports") {
+        return;
+    }
+    let fast = FastPath::new().unwrap();
+    let ports: Vec<_> = (0..=FAST_PORTS_MAX).map(|_| Arc::new(loopback(true, true, None))).collect();
+    let (last, others) = ports.split_last().unwrap();
+    for (place, port) in others.iter().enumerate() {
+        assert_eq!(fast.join(port), Ok(place as u16));
+    }
+    let refused = fast.join(last);
+    assert!(matches!(refused, Err(Error::Range { got, most: FAST_PORTS_MAX, .. }) if got == FAST_PORTS_MAX + 1), "{refused:?}");
+    assert_eq!(fast.put(&Rules::new(true, Limits::default()).compile(Execution::Tree), &[]), Ok(()));
 }
