@@ -85,7 +85,8 @@ pub fn count_lost() {
 
 /// Lines of the calling thread that were lost since [`count_lost`].
 pub fn lost() -> u64 {
-    counter().map_or(0, |lost| lost.load(Ordering::Relaxed))
+    // Each turn that may sleep asks: the counter is looked at where it is.
+    LOST.try_with(|lost| lost.get().map_or(0, |lost| lost.load(Ordering::Relaxed))).unwrap_or(0)
 }
 
 /// The calling thread's; none if it is no lane's, or so far gone that it has nothing of its own any more.

@@ -93,8 +93,8 @@ impl LaneTable {
     }
 
     /// Has a connection looked at when this turn is flushed, if it is still there.
-    pub(crate) fn touch(&mut self, id: Option<ConnectionId>) {
-        if let Some(mut found) = id.and_then(|id| self.found(id)) {
+    pub(crate) fn touch(&mut self, id: ConnectionId) {
+        if let Some(mut found) = self.found(id) {
             found.mark_dirty();
         }
     }
