@@ -438,7 +438,7 @@ impl Work for Services {
     }
 
     fn all_are_quiet(&mut self, kit: &mut Kit) {
-        assert!(self.served.table.draining && !self.lanes_are_quiet, "lanes agree once, in a drain");
+        assert!(self.served.table.is_draining() && !self.lanes_are_quiet, "lanes agree once, in a drain");
         self.lanes_are_quiet = true;
         self.served.table.sockets.close_all(&self.served.table.services);
         self.served.table.requests.end_watches(kit);
