@@ -66,7 +66,7 @@ pub fn start() -> io::Result<()> {
 /// # Errors
 /// As [`start`].
 pub fn start_into(tell: impl FnMut(&Record) + Send + 'static) -> io::Result<bool> {
-    REPORT.start("report", Told(tell))
+    REPORT.start("report", Taker(tell))
 }
 
 /// Has a line written on standard output in the same way, as far as the system lets us.
@@ -326,9 +326,9 @@ impl Write for Standard {
 }
 
 /// Somebody who takes each record as a whole; its words do not end with an end of line.
-struct Told<F>(F);
+struct Taker<F>(F);
 
-impl<F: FnMut(&Record)> Take for Told<F> {
+impl<F: FnMut(&Record)> Take for Taker<F> {
     fn take(&mut self, mut record: Record) -> io::Result<()> {
         record.text.truncate(record.text.trim_end_matches('\n').len());
         let told = panic::catch_unwind(panic::AssertUnwindSafe(|| (self.0)(&record)));
