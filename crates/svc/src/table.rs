@@ -1,6 +1,7 @@
 //! What all services of a lane share: the connections, what is to be done with them this turn, and the bounds.
 
 mod connecting;
+mod notes;
 pub(crate) mod notices;
 mod timers;
 
