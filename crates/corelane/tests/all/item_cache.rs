@@ -200,7 +200,7 @@ fn a_value_longer_than_a_fill_is_kept_as_a_chain_and_lent_to_the_lane_that_is_as
     let mut rig = Rig::serving(&World::new(1, Faults::none()), &plan, patient().output_high(8 << 20), |_| Cache::default());
     let client = rig.connect(0);
     rig.wait(MS);
-    let value: Vec<u8> = (0..PIECE_BYTES * 5 / 2).map(|at| (at * 7 >> 3) as u8).collect();
+    let value: Vec<u8> = (0..PIECE_BYTES * 5 / 2).map(|at| ((at * 7) >> 3) as u8).collect();
     // One of them is at home where the client is, and one is not.
     for key in [0, 1] {
         let set = [format!("{key} {}\n", value.len()).as_bytes(), &value].concat();
