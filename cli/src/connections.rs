@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 /// A connection that the kernel has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct KernelConnection {
     /// What the kernel says.
     pub connection: Connection,
     /// Where it belongs, and where it is.
@@ -20,7 +20,7 @@ pub struct Told {
     pub row: Option<ConnectionRow>,
 }
 
-impl Told {
+impl KernelConnection {
     /// How many seconds it has been there, at this time of the monotonic clock in nanoseconds.
     pub fn age(&self, now: u64) -> Option<u64> {
         self.row.map(|row| age(row, now))
@@ -68,7 +68,7 @@ impl Alignment {
 ///
 /// # Errors
 /// What the kernel says: the process has ended, or is somebody else's.
-pub fn all(reader: &Reader) -> Result<(Vec<Told>, Vec<Gone>)> {
+pub fn all(reader: &Reader) -> Result<(Vec<KernelConnection>, Vec<Gone>)> {
     let pid = reader.description().process.pid;
     // First, so that who is accepted meanwhile has a row all the same.
     let found =
@@ -79,7 +79,11 @@ pub fn all(reader: &Reader) -> Result<(Vec<Told>, Vec<Gone>)> {
 }
 
 /// Finds each connection its row.
-fn joined(found: Vec<Connection>, rows: impl Iterator<Item = (usize, ConnectionRow)>, placed: &Placed) -> (Vec<Told>, Vec<Gone>) {
+fn joined(
+    found: Vec<Connection>,
+    rows: impl Iterator<Item = (usize, ConnectionRow)>,
+    placed: &Placed,
+) -> (Vec<KernelConnection>, Vec<Gone>) {
     let mut of_flow: HashMap<u32, Vec<(usize, ConnectionRow)>> = HashMap::new();
     for (lane, row) in rows {
         of_flow.entry(row.flow.unwrap_or_default()).or_default().push((lane, row));
@@ -93,13 +97,13 @@ fn joined(found: Vec<Connection>, rows: impl Iterator<Item = (usize, ConnectionR
     (told, gone)
 }
 
-fn told(connection: Connection, of_flow: &mut HashMap<u32, Vec<(usize, ConnectionRow)>>, placed: &Placed) -> Told {
+fn told(connection: Connection, of_flow: &mut HashMap<u32, Vec<(usize, ConnectionRow)>>, placed: &Placed) -> KernelConnection {
     let mut alignment = placed.of(&connection);
     let rows = alignment.flow.and_then(|flow| of_flow.get_mut(&flow));
     let row = rows.and_then(|rows| take(rows, alignment.on_lane));
     // Where lanes share a table of descriptors, only the row tells whose the connection is.
     alignment.on_lane = alignment.on_lane.or(row.map(|(lane, _)| lane));
-    Told { connection, alignment, row: row.map(|(_, row)| row) }
+    KernelConnection { connection, alignment, row: row.map(|(_, row)| row) }
 }
 
 /// Takes the row of a connection on this lane, if that is known. One whose ending is not decided precedes those that may have ended before, under the same ports; of
@@ -176,7 +180,7 @@ pub mod tests {
         ConnectionRow { number, flow, opened_second: 5, state }
     }
 
-    pub fn join(found: Vec<Connection>, rows: &[(usize, ConnectionRow)], lanes: &[u16]) -> (Vec<Told>, Vec<Gone>) {
+    pub fn join(found: Vec<Connection>, rows: &[(usize, ConnectionRow)], lanes: &[u16]) -> (Vec<KernelConnection>, Vec<Gone>) {
         let hasher = format!("{} {}", Key::MICROSOFT, HashTypes::ALL);
         joined(found, rows.iter().copied(), &Placed::new(&SteeringSnapshot { hasher, lanes: lanes.to_vec() }))
     }

@@ -206,12 +206,12 @@ fn copied(stat: &Value) -> Option<f64> {
 
 /// The report of iperf3 at its end.
 #[derive(Deserialize)]
-struct Told {
-    end: End,
+struct Iperf {
+    end: IperfEnd,
 }
 
 #[derive(Deserialize)]
-struct End {
+struct IperfEnd {
     sum_sent: Sent,
     cpu_utilization_percent: Used,
 }
@@ -243,7 +243,7 @@ fn iperf(bytes: usize, road: &Road, timing: Timing) -> Result<Sample> {
         let mut sender = road.on(true, Path::new("iperf3"))?;
         sender.args(["-c", &host, "-p", &port, "-Z", "-N", "-l", &bytes.to_string(), "-P", CONNECTIONS, "-t", &seconds, "-J"]);
         let output = sender.stdin(Stdio::null()).output().context("starting iperf3")?;
-        serde_json::from_slice::<Told>(&output.stdout).with_context(|| format!("iperf3: {}", output.status))
+        serde_json::from_slice::<Iperf>(&output.stdout).with_context(|| format!("iperf3: {}", output.status))
     })?;
     let kernel = softirq.cpu_ns().zip(before).map_or(0, |(after, before)| after - before);
     Ok(told.sample(kernel as f64 / 1e9))
@@ -262,7 +262,7 @@ fn try_often<T>(mut run: impl FnMut() -> Result<T>) -> Result<T> {
     run()
 }
 
-impl Told {
+impl Iperf {
     fn sample(&self, kernel_s: f64) -> Sample {
         let Sent { seconds, bytes } = self.end.sum_sent;
         let own = self.end.cpu_utilization_percent.host_total / 100.0;
@@ -283,7 +283,7 @@ mod tests {
     fn what_iperf_says_is_read() {
         let text = r#"{"start": {}, "end": {"sum_sent": {"seconds": 2.0, "bytes": 2147483648, "sender": true},
             "cpu_utilization_percent": {"host_total": 25.0, "host_user": 1.0}}}"#;
-        let sample = serde_json::from_str::<Told>(text).expect("JSON").sample(0.5);
+        let sample = serde_json::from_str::<Iperf>(text).expect("JSON").sample(0.5);
         assert_eq!((sample.cpu_s_per_gib, sample.sender_load), (0.5, 0.25));
         assert!((sample.gigabits_per_s - 8.589_934_592).abs() < 1e-9);
     }

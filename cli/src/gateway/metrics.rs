@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 type Samples = Vec<(Labels, u64)>;
 
 /// Each family by its name, kind, unit and meaning, and what it has of a gateway.
-type Told = (&'static str, Kind, &'static str, &'static str, fn(&Shown) -> Samples);
+type FamilyOf = (&'static str, Kind, &'static str, &'static str, fn(&Shown) -> Samples);
 
-const FAMILIES: &[Told] = &[
+const FAMILIES: &[FamilyOf] = &[
     (
         "interface_packets",
         Kind::Counter,
@@ -68,7 +68,7 @@ const FAMILIES: &[Told] = &[
     }),
 ];
 
-fn family(told: &Told) -> Option<Family> {
+fn family(told: &FamilyOf) -> Option<Family> {
     let (name, kind, unit, meaning, _) = told;
     Family::of("gateway", name, *kind, unit, meaning)
 }

@@ -1,7 +1,7 @@
 //! `corelane stat -R`: every connection with its flow id, as `netstat -R` of FreeBSD prints it, and whether it is on the lane that its bucket names; then
 //! how those ended that are no more.
 
-use crate::connections::{Gone, Told, age, all};
+use crate::connections::{Gone, KernelConnection, age, all};
 use crate::exit::{Exit, Late};
 use crate::print::{note, print_part, print_some};
 use crate::stat::figures::time;
@@ -56,12 +56,12 @@ fn each(parts: impl Iterator<Item = String>, print: impl Fn(String) -> Result<Co
 }
 
 /// A heading and a line each, some lines in each part.
-fn lines(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> impl Iterator<Item = String> {
-    let some = move |some: &[Told]| some.iter().map(|one| line(one, now)).collect::<Vec<_>>().join("\n");
+fn lines(pid: u32, told: &[KernelConnection], gone: &[Gone], now: u64) -> impl Iterator<Item = String> {
+    let some = move |some: &[KernelConnection]| some.iter().map(|one| line(one, now)).collect::<Vec<_>>().join("\n");
     once(heading(pid, told, gone)).chain(told.chunks(LINES).map(some))
 }
 
-fn heading(pid: u32, told: &[Told], gone: &[Gone]) -> String {
+fn heading(pid: u32, told: &[KernelConnection], gone: &[Gone]) -> String {
     let strays = told.iter().filter(|one| one.alignment.is_stray()).count();
     let open = plural(told.len(), "TCP connection");
     format!("process {pid}: {open}, of which {strays} on another lane than their bucket's{}\n{HEADING}", ended(gone))
@@ -75,8 +75,8 @@ fn ended(gone: &[Gone]) -> String {
     if words.is_empty() { String::new() } else { format!("\nended last: {}", words.join(", ")) }
 }
 
-fn line(one: &Told, now: u64) -> String {
-    let Told { connection, alignment, row } = one;
+fn line(one: &KernelConnection, now: u64) -> String {
+    let KernelConnection { connection, alignment, row } = one;
     let none = || "-".to_owned();
     let number = |number: Option<usize>| number.map_or_else(none, |number| number.to_string());
     let protocol = if connection.local.is_ipv4() { "tcp4" } else { "tcp6" };
@@ -106,15 +106,15 @@ fn address(text: &str) -> String {
 }
 
 /// One object, in parts.
-fn object(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> impl Iterator<Item = String> {
+fn object(pid: u32, told: &[KernelConnection], gone: &[Gone], now: u64) -> impl Iterator<Item = String> {
     let connections = list(told, move |one| connection(one, now));
     let ended = list(gone, move |gone| ending(gone, now));
     let begins = once(format!("{{\"pid\":{pid},\"connections\":["));
     begins.chain(connections).chain(once("],\"ended\":[".to_owned())).chain(ended).chain(once("]}\n".to_owned()))
 }
 
-fn connection(one: &Told, now: u64) -> Value {
-    let Told { connection, alignment, row } = one;
+fn connection(one: &KernelConnection, now: u64) -> Value {
+    let KernelConnection { connection, alignment, row } = one;
     json!({
         "local": connection.local.to_string(),
         "remote": connection.remote.to_string(),
@@ -161,7 +161,7 @@ mod tests {
 
     const NOW: u64 = 67_000_000_000;
 
-    fn parsed(told: &[Told], gone: &[Gone]) -> Value {
+    fn parsed(told: &[KernelConnection], gone: &[Gone]) -> Value {
         serde_json::from_str(&object(7, told, gone, NOW).collect::<String>()).unwrap()
     }
 

@@ -1,7 +1,7 @@
 //! The processes that are looked at: of each what it counted in the last second.
 
 use super::record::Record;
-use crate::connections::{Told, all};
+use crate::connections::{KernelConnection, all};
 use crate::stat;
 use anyhow::{Result, ensure};
 use corelane::admin::machine::shares_network;
@@ -67,7 +67,7 @@ impl Looks {
 pub struct Crowd {
     pub process: Option<ProcessId>,
     /// In the order in which they need to be looked at: strays, then those with the most in their queues, then the oldest.
-    pub told: Vec<Told>,
+    pub told: Vec<KernelConnection>,
     /// Why there are none to be shown.
     pub why_not: Option<String>,
     /// When that was, by the monotonic clock in nanoseconds.
@@ -104,7 +104,7 @@ impl Crowd {
     }
 }
 
-fn connections(reader: &Reader) -> Result<Vec<Told>> {
+fn connections(reader: &Reader) -> Result<Vec<KernelConnection>> {
     let pid = reader.description().process.pid;
     ensure!(reader.liveness() != Liveness::Dead, "process {pid} has ended, and the kernel has closed its connections");
     ensure!(shares_network(pid)?, "process {pid} has another network namespace: run top there, by nsenter --net --target {pid}");

@@ -13,6 +13,7 @@ pub(crate) mod driver;
 mod ended;
 pub(crate) mod ending;
 pub(crate) mod entry;
+mod equipped;
 #[cfg(feature = "packets")]
 mod following;
 #[cfg(feature = "packets")]
@@ -23,6 +24,7 @@ mod handed;
 #[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
 mod keepsake;
 mod lane_start;
+mod listeners;
 mod live;
 #[cfg(feature = "packets")]
 mod live_gateway;
@@ -35,12 +37,14 @@ mod outside;
 pub(crate) mod page;
 pub(crate) mod place;
 pub(crate) mod plan;
+mod prepared;
 pub(crate) mod read_file;
 #[cfg(feature = "packets")]
 pub(crate) mod receiving;
 mod run;
 #[cfg(feature = "profile")]
 mod stalls;
+mod start;
 #[cfg(feature = "take-over")]
 mod take_over;
 pub(crate) mod unbroken;
@@ -49,7 +53,7 @@ mod wakes;
 mod without;
 
 pub use builder::Lanes;
-pub use claims::holder;
+pub use claims::{can_listen, holder};
 pub use corelane_lane::LaneSettings;
 pub use corelane_os::aside::Aside;
 pub use corelane_os::cpus::parse_list as parse_cpus;
@@ -73,7 +77,7 @@ pub use place::Place;
 pub use plan::lanes_for_this_machine;
 #[cfg(feature = "packets")]
 pub use receiving::UserFraction;
-pub use run::{Running, can_listen};
+pub use run::Running;
 pub use url::Url;
 #[cfg(not(feature = "control"))]
 use without::asked;

@@ -11,7 +11,7 @@ use std::vec::Drain;
 pub const WORDS_MAX: usize = 1024;
 
 /// What a lane was told and has not heard yet.
-struct Told<T> {
+struct WaitingWords<T> {
     words: Vec<T>,
     /// The work, or its lane, is gone and hears no more.
     is_over: bool,
@@ -19,11 +19,11 @@ struct Told<T> {
 
 struct Board<T> {
     control: Arc<Control>,
-    lanes: Vec<Mutex<Told<T>>>,
+    lanes: Vec<Mutex<WaitingWords<T>>>,
 }
 
 impl<T> Board<T> {
-    fn lock(&self, lane: usize) -> MutexGuard<'_, Told<T>> {
+    fn lock(&self, lane: usize) -> MutexGuard<'_, WaitingWords<T>> {
         // What a panic left behind is whole: nothing is changed in two steps.
         self.lanes[lane].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,7 +95,7 @@ impl<T> Clone for Tell<T> {
 impl Control {
     /// A line to one work of each lane: who speaks, and who hears, by the lane's number.
     pub fn words<T>(self: &Arc<Self>) -> (Tell<T>, Vec<Ear<T>>) {
-        let told = || Mutex::new(Told { words: Vec::new(), is_over: false });
+        let told = || Mutex::new(WaitingWords { words: Vec::new(), is_over: false });
         let line = Arc::new(Board { control: self.clone(), lanes: (0..self.lanes()).map(|_| told()).collect() });
         let ears = (0..self.lanes()).map(|lane| Ear { line: line.clone(), lane, taken: Vec::new() }).collect();
         (Tell(line), ears)

@@ -17,7 +17,7 @@ mod table;
 pub use event::{Route, RouteEvent};
 
 use corelane_os::netlink::{Attributes, Notices, Request, word};
-use message::{ROUTE_BYTES, Told};
+use message::{ROUTE_BYTES, TableRoute};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -151,8 +151,8 @@ fn understand((number, table, links): (u32, &mut Table, &mut Links), kind: u16, 
 }
 
 /// Notes that a route has come or gone; false if it is not known which.
-fn note(table: &mut Table, links: &Links, kind: u16, flags: u16, told: Told) -> bool {
-    let Told { prefix, metric, hops, .. } = told;
+fn note(table: &mut Table, links: &Links, kind: u16, flags: u16, told: TableRoute) -> bool {
+    let TableRoute { prefix, metric, hops, .. } = told;
     let named = hops.iter().filter_map(|hop| {
         let (interface, _) = links.get(&hop.interface)?;
         Some(Way { router: hop.router, interface: interface.clone() })

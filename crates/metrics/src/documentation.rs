@@ -1,13 +1,13 @@
 //! The page that names all metrics.
 
-use crate::names::{Family, Told};
+use crate::names::{Family, Reworded};
 use crate::upstreams;
 use corelane::admin::watch::{Counter, Declaration, LaneCounter, LaneHistogram, PacketCounter, ServiceCounter};
 use std::fmt::Write;
 
 fn told(scope: &str) -> impl Iterator<Item = Family> {
     let start = format!("corelane_{scope}_");
-    Told::ALL.map(Told::family).into_iter().filter(move |family| family.stem.starts_with(&start))
+    Reworded::ALL.map(Reworded::family).into_iter().filter(move |family| family.stem.starts_with(&start))
 }
 
 /// All names, with what each service counts of its own, as Markdown. Behind the lanes' stand those that a program tells beside its page, under their titles.

@@ -1,7 +1,7 @@
 //! A snapshot as families of metrics, encoded by the library.
 
 use crate::health;
-use crate::names::{Family, Labels, Told};
+use crate::names::{Family, Labels, Reworded};
 use crate::upstreams;
 use corelane::admin::watch::{
     Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, PacketCounter, ProcessFigures, ServiceCounter, Snapshot, Value,
@@ -47,7 +47,7 @@ impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let to = &mut encoder;
         let figures = ProcessFigures::of(&self.snapshot);
-        Told::ALL.into_iter().try_for_each(|told| self.told(to, told, &figures))?;
+        Reworded::ALL.into_iter().try_for_each(|told| self.told(to, told, &figures))?;
         for &counter in LaneCounter::ALL {
             let Some(family) = Family::declared("lane", counter) else { continue };
             write(to, &family, self.lanes().map(|(labels, lane)| (labels, lane.values.get(counter))))?;
@@ -98,22 +98,22 @@ impl Families {
         self.snapshot.lanes.iter().enumerate().map(|(number, lane)| (vec![("lane".to_owned(), number.to_string())], lane))
     }
 
-    fn told(&self, to: &mut DescriptorEncoder<'_>, told: Told, figures: &ProcessFigures<'_>) -> Result<(), fmt::Error> {
+    fn told(&self, to: &mut DescriptorEncoder<'_>, told: Reworded, figures: &ProcessFigures<'_>) -> Result<(), fmt::Error> {
         let family = told.family();
         let of = |number: usize, lane: &LaneSnapshot| match told {
-            Told::State => lane.state().map(|state| state as u64),
-            Told::LastTurn => figures.lanes[number].last_turn_age_nanoseconds,
-            Told::Stalled => Some(figures.lanes[number].stalled_nanoseconds.unwrap_or(0)),
-            Told::Buckets => {
+            Reworded::State => lane.state().map(|state| state as u64),
+            Reworded::LastTurn => figures.lanes[number].last_turn_age_nanoseconds,
+            Reworded::Stalled => Some(figures.lanes[number].stalled_nanoseconds.unwrap_or(0)),
+            Reworded::Buckets => {
                 Some(self.snapshot.steering.lanes.iter().filter(|&&owner| usize::from(owner) == number).count() as u64)
             }
-            Told::Ready | Told::Started | Told::Displaced => None,
+            Reworded::Ready | Reworded::Started | Reworded::Displaced => None,
         };
         let none = || Labels::new();
         match told {
-            Told::Ready => write(to, &family, [(none(), u64::from(health::ready(&self.snapshot).is_good))].into_iter()),
-            Told::Started => write(to, &family, [(none(), self.snapshot.started_unix_nanoseconds)].into_iter()),
-            Told::Displaced => write(to, &family, [(none(), self.displaced)].into_iter()),
+            Reworded::Ready => write(to, &family, [(none(), u64::from(health::ready(&self.snapshot).is_good))].into_iter()),
+            Reworded::Started => write(to, &family, [(none(), self.snapshot.started_unix_nanoseconds)].into_iter()),
+            Reworded::Displaced => write(to, &family, [(none(), self.displaced)].into_iter()),
             _ => {
                 let lanes = self.lanes().enumerate();
                 write(to, &family, lanes.filter_map(|(number, (labels, lane))| Some((labels, of(number, lane)?))))

@@ -100,7 +100,7 @@ impl Family {
 
 /// Those that are told in other words than a counter's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Reworded {
     Ready,
     Started,
     State,
@@ -110,7 +110,7 @@ pub(crate) enum Told {
     Displaced,
 }
 
-impl Told {
+impl Reworded {
     pub const ALL: [Self; 7] =
         [Self::Ready, Self::Started, Self::Displaced, Self::State, Self::LastTurn, Self::Stalled, Self::Buckets];
 
@@ -160,7 +160,7 @@ mod tests {
         let service = ServiceCounter::ALL.iter().filter_map(|&counter| Family::declared("service", counter));
         let histograms = LaneHistogram::ALL.into_iter().map(Family::histogram);
         let service = service.chain(PacketCounter::ALL.iter().map(|&counter| Family::of_packets(counter)));
-        Told::ALL.map(Told::family).into_iter().chain(lane).chain(service).chain(histograms).collect()
+        Reworded::ALL.map(Reworded::family).into_iter().chain(lane).chain(service).chain(histograms).collect()
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(memory, expected("corelane_lane_memory_used_bytes", "corelane.lane.memory_used", "By"));
         let bytes = name(Family::declared("service", ServiceCounter::BytesIn));
         assert_eq!(bytes, expected("corelane_service_in_bytes_total", "corelane.service.in", "By"));
-        assert_eq!(Told::Ready.family().ucum, "1");
+        assert_eq!(Reworded::Ready.family().ucum, "1");
         let own = name(Family::own("my-web", "answers_2xx", Kind::Counter, "answers", ""));
         assert_eq!(
             own,

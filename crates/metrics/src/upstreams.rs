@@ -83,9 +83,9 @@ fn gathered(services: &LiveServices) -> Option<Vec<Shown>> {
 type Values = Vec<(Option<&'static str>, u64)>;
 
 /// Each family by its name, kind, unit, meaning, the label of its own, and what it has of an upstream.
-type Told = (&'static str, Kind, &'static str, &'static str, &'static str, fn(&Row) -> Values);
+type FamilyOf = (&'static str, Kind, &'static str, &'static str, &'static str, fn(&Row) -> Values);
 
-const STATE: Told = (
+const STATE: FamilyOf = (
     "state",
     Kind::Gauge,
     "state",
@@ -94,7 +94,7 @@ const STATE: Told = (
     |row| one(State::ALL.iter().position(|state| *state == row.state).unwrap_or(State::ALL.len()) as u64),
 );
 
-const FAILURES: Told = (
+const FAILURES: FamilyOf = (
     "failures",
     Kind::Counter,
     "failures",
@@ -111,7 +111,7 @@ const FAILURES: Told = (
     },
 );
 
-const BYTES: Told = (
+const BYTES: FamilyOf = (
     "passed",
     Kind::Counter,
     "bytes",
@@ -120,7 +120,7 @@ const BYTES: Told = (
     |row| vec![(Some("to"), row.counts.bytes_to), (Some("from"), row.counts.bytes_from)],
 );
 
-const FAMILIES: &[Told] = &[
+const FAMILIES: &[FamilyOf] = &[
     STATE,
     ("weight", Kind::Gauge, "1", "Its weight.", "", |row| one(row.weight.into())),
     ("open", Kind::Gauge, "uses", "Requests, or clients of a proxy, that are under way there.", "", |row| one(row.uses.into())),
@@ -140,7 +140,7 @@ fn one(value: u64) -> Values {
     vec![(None, value)]
 }
 
-fn family((name, kind, unit, meaning, ..): &Told) -> Option<Family> {
+fn family((name, kind, unit, meaning, ..): &FamilyOf) -> Option<Family> {
     Family::of("upstream", name, *kind, unit, meaning)
 }
 

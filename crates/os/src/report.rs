@@ -66,7 +66,7 @@ pub fn start() -> io::Result<()> {
 /// # Errors
 /// As [`start`].
 pub fn start_into(tell: impl FnMut(&Record) + Send + 'static) -> io::Result<bool> {
-    REPORT.start("report", Told(tell))
+    REPORT.start("report", Taker(tell))
 }
 
 /// Has a line written on standard output in the same way, as far as the system lets us.
@@ -85,7 +85,8 @@ pub fn count_lost() {
 
 /// Lines of the calling thread that were lost since [`count_lost`].
 pub fn lost() -> u64 {
-    counter().map_or(0, |lost| lost.load(Ordering::Relaxed))
+    // Each turn that may sleep asks: the counter is looked at where it is.
+    LOST.try_with(|lost| lost.get().map_or(0, |lost| lost.load(Ordering::Relaxed))).unwrap_or(0)
 }
 
 /// The calling thread's; none if it is no lane's, or so far gone that it has nothing of its own any more.
@@ -325,9 +326,9 @@ impl Write for Standard {
 }
 
 /// Somebody who takes each record as a whole; its words do not end with an end of line.
-struct Told<F>(F);
+struct Taker<F>(F);
 
-impl<F: FnMut(&Record)> Take for Told<F> {
+impl<F: FnMut(&Record)> Take for Taker<F> {
     fn take(&mut self, mut record: Record) -> io::Result<()> {
         record.text.truncate(record.text.trim_end_matches('\n').len());
         let told = panic::catch_unwind(panic::AssertUnwindSafe(|| (self.0)(&record)));

@@ -74,14 +74,14 @@ impl Display for Packet<'_> {
             Transport::Ports(from, to) | Transport::Tcp(from, to, _) => (Some(from), Some(to)),
             Transport::None | Transport::Icmp(_) => (None, None),
         };
-        write!(f, " {} {}", End(source, from), End(destination, to))
+        write!(f, " {} {}", WithPort(source, from), WithPort(destination, to))
     }
 }
 
 /// An address, and a port where there is one.
-struct End(IpAddr, Option<u16>);
+struct WithPort(IpAddr, Option<u16>);
 
-impl Display for End {
+impl Display for WithPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             IpAddr::V4(address) => write!(f, "{address}")?,

@@ -204,7 +204,7 @@ pub enum Violation {
 }
 
 impl fmt::Display for Violation {
-    // tidy: long because each breach has words of its own
+    #[expect(clippy::too_many_lines, reason = "each breach has words of its own")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NeverEnded { lane, handle, operation } => {

@@ -24,14 +24,14 @@ pub struct Steered {
     state: Mutex<State>,
 }
 
-type Told = Box<dyn FnMut(&Table) + Send>;
+type OnTable = Box<dyn FnMut(&Table) + Send>;
 
 struct State {
     table: Table,
     /// Of each lane, whether it is served.
     present: Vec<bool>,
     /// Who is told of each table that comes into force.
-    told: Option<Told>,
+    told: Option<OnTable>,
 }
 
 impl Steered {

@@ -52,7 +52,7 @@ enum Arrived<T: Talk> {
 }
 
 /// The next news for the service.
-pub(crate) enum Told<T: Talk> {
+pub(crate) enum News<T: Talk> {
     Message(Origin, T::Message),
     Question(Origin, T::Question, Call<T>),
     Reply(Asking, Result<T::Answer, Lost>),
@@ -281,39 +281,39 @@ impl<T: Talk> Post<T> {
     }
 
     /// The next news for the service on lane `here`; a question that it asked is over with its outcome.
-    pub(crate) fn next(&mut self, here: usize) -> Option<Told<T>> {
+    pub(crate) fn next(&mut self, here: usize) -> Option<News<T>> {
         loop {
             return Some(match self.arrived.pop_front()? {
                 Arrived::Letter(lane, letter) => match self.open(lane == here, lane, letter) {
                     Some(told) => told,
                     None => continue,
                 },
-                Arrived::Outside(Outer::Message(message)) => Told::Message(Origin::Outside, message),
+                Arrived::Outside(Outer::Message(message)) => News::Message(Origin::Outside, message),
                 Arrived::Outside(Outer::Question(question, asked)) => {
-                    Told::Question(Origin::Outside, question, Call::new(Asker::Outside(asked.taken()), &self.duties))
+                    News::Question(Origin::Outside, question, Call::new(Asker::Outside(asked.taken()), &self.duties))
                 }
-                Arrived::Room(lane) => Told::Room(lane),
+                Arrived::Room(lane) => News::Room(lane),
             });
         }
     }
 
-    fn open(&mut self, is_own: bool, from: usize, letter: Letter<T>) -> Option<Told<T>> {
+    fn open(&mut self, is_own: bool, from: usize, letter: Letter<T>) -> Option<News<T>> {
         match letter {
             Letter::Message(message) => {
                 if is_own {
                     self.take_own(from);
                 }
-                Some(Told::Message(Origin::Lane(from), message))
+                Some(News::Message(Origin::Lane(from), message))
             }
             Letter::Question(asking, question) => {
                 if is_own {
                     self.take_own(from);
                 }
                 let call = Call::new(Asker::Lane(from, asking), &self.duties);
-                Some(Told::Question(Origin::Lane(from), question, call))
+                Some(News::Question(Origin::Lane(from), question, call))
             }
-            Letter::Answer(asking, answer) => self.close(asking).then_some(Told::Reply(asking, Ok(answer))),
-            Letter::Lost(asking, why) => self.close(asking).then_some(Told::Reply(asking, Err(why))),
+            Letter::Answer(asking, answer) => self.close(asking).then_some(News::Reply(asking, Ok(answer))),
+            Letter::Lost(asking, why) => self.close(asking).then_some(News::Reply(asking, Err(why))),
         }
     }
 
@@ -437,7 +437,7 @@ mod tests {
         let mut post: Post<Says<u8>> = Post::new(Some(Ends { mesh, ear, door, capacity: 1 }), Bursts::default());
         assert!(tell.tell(0, Outer::Message(1)).is_ok());
         Mail::close(&mut post);
-        assert!(matches!(post.next(0), Some(Told::Message(Origin::Outside, 1))));
+        assert!(matches!(post.next(0), Some(News::Message(Origin::Outside, 1))));
         assert_eq!(tell.tell(0, Outer::Message(2)).map_err(|unheard| unheard.why), Err(Silence::Gone));
     }
 }

@@ -262,8 +262,9 @@ impl Services {
                 match fault {
                     Some(fault) if fault.reason != Reason::Cancelled => self.served.end_by_fault(kit, id.index, fault),
                     _ => {
-                        let waits = found.output_left();
-                        self.served.table.touch(waits);
+                        if let Some(waits) = found.output_left() {
+                            self.served.table.touch(waits);
+                        }
                     }
                 }
             }
@@ -277,18 +278,17 @@ impl Services {
             }
             Outcome::Closed => self.socket_closed(kit, id.index),
             Outcome::Released => {
-                let waits = found.released(kit);
-                self.served.table.touch(waits);
+                if let Some(waits) = found.released(kit) {
+                    self.served.table.touch(waits);
+                }
             }
             other => unreachable!("no operation of a connection ends so: {other:?}"),
         }
     }
 
     /// In the lane's first turn: tells the services.
-    pub(crate) fn start(&mut self, kit: &mut Kit) {
-        if std::mem::replace(&mut self.started, true) {
-            return;
-        }
+    fn start(&mut self, kit: &mut Kit) {
+        assert!(!std::mem::replace(&mut self.started, true), "services are told once");
         if let Some((lane, exchange)) = self.exchange.take() {
             assert_eq!(lane, kit.lane(), "services turn on the lane that they were made for");
             exchange.close(lane);
@@ -350,7 +350,9 @@ impl Work for Services {
         if let Some(overrun) = kit.take_overrun() {
             self.served.table.tell_overrun(kit, overrun);
         }
-        self.start(kit);
+        if !self.started {
+            self.start(kit);
+        }
         self.served.table.start_listening(kit);
         self.served.table.revive_starved(&kit.arena, kit.now());
         self.served.table.agenda.handshake_steps = 0;
@@ -385,7 +387,9 @@ impl Work for Services {
         let Some(mut ear) = self.steering.ear.take() else { return };
         for word in ear.take() {
             // It may be the first that the lane hears of anything: a connection that arrives calls its service.
-            self.start(kit);
+            if !self.started {
+                self.start(kit);
+            }
             self.steer(kit, driver, word);
         }
         self.steering.ear = Some(ear);
@@ -434,7 +438,7 @@ impl Work for Services {
     }
 
     fn all_are_quiet(&mut self, kit: &mut Kit) {
-        assert!(self.served.table.draining && !self.lanes_are_quiet, "lanes agree once, in a drain");
+        assert!(self.served.table.is_draining() && !self.lanes_are_quiet, "lanes agree once, in a drain");
         self.lanes_are_quiet = true;
         self.served.table.sockets.close_all(&self.served.table.services);
         self.served.table.requests.end_watches(kit);

@@ -1,7 +1,9 @@
 //! What all services of a lane share: the connections, what is to be done with them this turn, and the bounds.
 
 mod connecting;
+mod notes;
 pub(crate) mod notices;
+mod timers;
 
 use crate::connection::connections::Connections;
 use crate::connection::delivery::Kept;
@@ -36,17 +38,17 @@ pub(crate) struct LaneTable {
     /// None where flows are not told apart.
     pub(crate) flows: Option<Flows>,
     /// None where ports of outgoing connections are the system's to choose.
-    pub(crate) outgoing: Option<Outgoing>,
+    outgoing: Option<Outgoing>,
     pub(crate) sockets: Sockets,
     pub(crate) requests: Requests,
-    pub(crate) timers: Timers,
-    pub(crate) notices: VecDeque<Note>,
+    timers: Timers,
+    notices: VecDeque<Note>,
     pub(crate) nudges: Nudges,
-    pub(crate) draining: bool,
+    draining: bool,
     /// Another process serves at the lane's addresses.
-    pub(crate) handed_over: bool,
+    handed_over: bool,
     /// Why the connection that is ending failed.
-    pub(crate) fault: Option<Fault>,
+    fault: Option<Fault>,
 }
 
 impl LaneTable {
@@ -67,6 +69,43 @@ impl LaneTable {
             handed_over: false,
             fault: None,
         }
+    }
+
+    /// Whether the lane drains.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// The lane drains from now on.
+    pub(crate) fn begin_drain(&mut self) {
+        assert!(!self.draining, "a drain begins once");
+        self.draining = true;
+    }
+
+    /// Whether another process serves at the lane's addresses.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over
+    }
+
+    /// Another process serves there from now on.
+    pub(crate) fn hand_over(&mut self) {
+        self.handed_over = true;
+    }
+
+    /// Why the connection that is ending failed, if it did.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// A connection ends by a fault from now on, or has ended.
+    pub(crate) fn set_fault(&mut self, fault: Option<Fault>) {
+        assert!(self.fault.is_none() || fault.is_none(), "one connection at a time ends by a fault");
+        self.fault = fault;
+    }
+
+    /// Ports of outgoing connections are chosen among these from now on.
+    pub(crate) fn choose_ports(&mut self, outgoing: Outgoing) {
+        self.outgoing = Some(outgoing);
     }
 
     /// The connection of that name, if it is still there.
@@ -93,8 +132,8 @@ impl LaneTable {
     }
 
     /// Has a connection looked at when this turn is flushed, if it is still there.
-    pub(crate) fn touch(&mut self, id: Option<ConnectionId>) {
-        if let Some(mut found) = id.and_then(|id| self.found(id)) {
+    pub(crate) fn touch(&mut self, id: ConnectionId) {
+        if let Some(mut found) = self.found(id) {
             found.mark_dirty();
         }
     }

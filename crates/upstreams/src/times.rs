@@ -13,7 +13,7 @@ const BUCKETS: usize = PARTS * POWERS;
 
 /// Times in microseconds, in four buckets to each power of two: each is known to a quarter. Longer ones than four minutes are counted as such.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Told", into = "Told")]
+#[serde(from = "Written", into = "Written")]
 pub struct Times {
     buckets: Box<[u64; BUCKETS]>,
     sum: Duration,
@@ -25,15 +25,15 @@ impl Default for Times {
     }
 }
 
-/// Times as they are told: each bucket with something in it, by its end and how many there are; and the sum of all.
+/// Times as they are written: each bucket with something in it, by its end and how many there are; and the sum of all.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct Written {
     microseconds: Vec<(u64, u64)>,
     #[serde(default)]
     microseconds_sum: u64,
 }
 
-impl From<Times> for Told {
+impl From<Times> for Written {
     fn from(times: Times) -> Self {
         let some = times.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         let microseconds = some.map(|(bucket, count)| (end(bucket), *count)).collect();
@@ -41,8 +41,8 @@ impl From<Times> for Told {
     }
 }
 
-impl From<Told> for Times {
-    fn from(told: Told) -> Self {
+impl From<Written> for Times {
+    fn from(told: Written) -> Self {
         let mut times = Self { sum: Duration::from_micros(told.microseconds_sum), ..Self::default() };
         for (end, count) in told.microseconds {
             let found = &mut times.buckets[bucket(end.saturating_sub(1))];

@@ -221,7 +221,7 @@ impl From<corelane_select::Error> for Error {
 }
 
 impl fmt::Display for Error {
-    // tidy: long because each error has its words
+    #[expect(clippy::too_many_lines, reason = "each error has its words")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { call, fault } => f.write_str(&refusal(call, *fault)),

@@ -90,9 +90,9 @@ pub struct FastTraffic {
     pub denied: u64,
 }
 
-/// An interface of the system at which a port is.
+/// Where a way may begin and end: an interface of the system at which a port is.
 #[derive(Debug)]
-struct End {
+struct WayEnd {
     device: u32,
     name: Box<str>,
     taking: Taking,
@@ -109,7 +109,7 @@ struct Control {
 }
 
 /// The interfaces by the places of their ports.
-type Ends = [OnceLock<End>; FAST_PORTS_MAX];
+type WayEnds = [OnceLock<WayEnd>; FAST_PORTS_MAX];
 
 /// The fast path of a gateway's ports. Lanes tell ways; control puts rules and reads counters. Make it in the ports' network namespace, before lanes take descriptor tables of
 /// their own: a thread of it looks after the interfaces as long as it is there.
@@ -122,7 +122,7 @@ pub struct FastPath {
     devices: Map,
     traffic: Map,
     drops: Arc<Result<Drops, Error>>,
-    ends: Arc<Ends>,
+    ends: Arc<WayEnds>,
     looker: Looker,
     /// Programs with rules are at the ports.
     is_on: AtomicBool,
@@ -146,7 +146,7 @@ impl FastPath {
         let id = devices.id().map_err(|fault| Error::of("BPF_OBJ_GET_INFO_BY_FD", fault.number, ""))?;
         let generation = Arc::new(Generation::new("corelane_gen")?);
         let drops = Arc::new(Drops::watch(id));
-        let ends: Arc<Ends> = Arc::new([const { OnceLock::new() }; FAST_PORTS_MAX]);
+        let ends: Arc<WayEnds> = Arc::new([const { OnceLock::new() }; FAST_PORTS_MAX]);
         // The thread has what it needs, and not the fast path: that ends it.
         let seen = (ends.clone(), drops.clone(), generation.clone());
         let looker = Looker::begin(move || look(&seen.0, &seen.1, &seen.2))?;
@@ -294,7 +294,7 @@ impl FastPath {
         self.ends.iter().filter_map(OnceLock::get).map(|end| self.drops(end.device)).sum()
     }
 
-    /// Ends all ways that were learnt so far.
+    /// WayEnds all ways that were learnt so far.
     pub fn unlearn(&self) {
         self.generation.raise();
     }
@@ -318,7 +318,7 @@ impl FastPath {
             drops.watch_also(device, place as u16).map_err(refused)?;
         }
         let (name, taking) = (name.clone(), Taking::of(device));
-        let end = End { device, name, taking, frame_bytes_max: AtomicUsize::new(interface.frame_bytes_max()) };
+        let end = WayEnd { device, name, taking, frame_bytes_max: AtomicUsize::new(interface.frame_bytes_max()) };
         assert!(self.ends[place].set(end).is_ok(), "a place is taken once");
         let carrier: Arc<dyn Carrier> = carrier.clone();
         control.carriers.push(Arc::downgrade(&carrier));
@@ -332,7 +332,7 @@ impl FastPath {
     }
 
     /// Whether an interface takes what is redirected to it, as was seen last. Now and then it is looked at again.
-    fn takes(&self, end: &End, now: u64) -> bool {
+    fn takes(&self, end: &WayEnd, now: u64) -> bool {
         if end.taking.ask(now) {
             self.looker.wake();
         }
@@ -340,7 +340,7 @@ impl FastPath {
     }
 
     fn place_of(&self, device: u32) -> Option<u16> {
-        let is = |end: &OnceLock<End>| end.get().is_some_and(|end| end.device == device);
+        let is = |end: &OnceLock<WayEnd>| end.get().is_some_and(|end| end.device == device);
         self.ends.iter().position(is).map(|place| place as u16)
     }
 
@@ -351,9 +351,9 @@ impl FastPath {
 }
 
 /// Looks at the interfaces at which lanes have asked for it. Where one takes nothing any more, no way leads there.
-fn look(ends: &Ends, drops: &Result<Drops, Error>, generation: &Generation) {
+fn look(ends: &WayEnds, drops: &Result<Drops, Error>, generation: &Generation) {
     for (place, end) in ends.iter().enumerate() {
-        let Some(End { device, taking, .. }) = end.get() else { continue };
+        let Some(WayEnd { device, taking, .. }) = end.get() else { continue };
         let lost = || drops.as_ref().ok()?.of(*device, Some(place as u16)).ok();
         // That it takes nothing is noted by then: a way of the next generation is not told there.
         if taking.look(lost) {

@@ -87,6 +87,11 @@ fn seconds(from: i32, to: i32, rate: f64, median: f64, is_stalled: impl Fn(i32) 
     (from..to).map(second).collect()
 }
 
+/// How much of each there was.
+fn of_each<const N: usize>(some: [(&str, f64); N]) -> BTreeMap<String, f64> {
+    some.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
 /// An open loop with two stalls, and all that can be measured.
 pub fn rich() -> Report {
     let mut errors = Errors::default().by_name(&[]);
@@ -119,9 +124,7 @@ pub fn rich() -> Report {
             waiting_for_cpu: 0.031,
             resident_bytes: 14_680_064,
             bytes_per_connection: Some(612.0),
-            per_request: [("receives", 0.98), ("sends", 0.97), ("sleeps", 0.41), ("bytes_copied", 0.0)]
-                .map(|(name, value)| (name.to_owned(), value))
-                .into(),
+            per_request: of_each([("receives", 0.98), ("sends", 0.97), ("sleeps", 0.41), ("bytes_copied", 0.0)]),
         }),
         generator: Generator {
             us_per_request: 4.9,

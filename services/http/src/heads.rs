@@ -27,10 +27,10 @@ struct Run<A: Application> {
     /// Bytes that were served.
     taken: usize,
     requests: usize,
-    end: End<A>,
+    end: RunEnd<A>,
 }
 
-enum End<A: Application> {
+enum RunEnd<A: Application> {
     /// What is left is no whole head.
     Partial(Requests),
     Served(Served<A>),
@@ -72,9 +72,9 @@ impl<A: Application> Http<A> {
         input.skip(taken);
         call.cx.count_requests(requests);
         match end {
-            End::Served(served) => session.follow(served, &mut self.spare),
-            End::Partial(_) if input.is_empty() => Look::Over(Next::Continue),
-            End::Partial(begun) => {
+            RunEnd::Served(served) => session.follow(served, &mut self.spare),
+            RunEnd::Partial(_) if input.is_empty() => Look::Over(Next::Continue),
+            RunEnd::Partial(begun) => {
                 session.active = Some(self.spare.boxed(Active::Head(begun)));
                 match self.join_head(input) {
                     true => Look::Again,
@@ -99,10 +99,10 @@ impl<A: Application> Http<A> {
             let (head, length, refusal) = match begun.next(&bytes[taken..], &mut scratch) {
                 Ok(Step::Request { head, bytes }) => (head, bytes, not_ours(call, &head)),
                 Ok(Step::Refused { head, bytes, refusal }) => (head, bytes, Some(refusal)),
-                Ok(Step::More(drop)) => return Run { taken: taken + drop, requests, end: End::Partial(begun) },
+                Ok(Step::More(drop)) => return Run { taken: taken + drop, requests, end: RunEnd::Partial(begun) },
                 Err(refusal) => {
                     let asked = Asked { bytes: &bytes[taken..], head: None };
-                    return Run { taken, requests, end: End::Served(self.refuse(call, refusal, Trace::Asked(asked))) };
+                    return Run { taken, requests, end: RunEnd::Served(self.refuse(call, refusal, Trace::Asked(asked))) };
                 }
             };
             let same = &bytes[taken..taken + length];
@@ -122,11 +122,11 @@ impl<A: Application> Http<A> {
                 let done = usize::from(!matches!(served, Served::Refused | Served::Kept(_) | Served::Wanted(_)));
                 (taken, requests) = (taken + done * length, requests + done);
                 if !matches!(served, Served::Next) {
-                    return Run { taken, requests, end: End::Served(served) };
+                    return Run { taken, requests, end: RunEnd::Served(served) };
                 }
             }
         }
-        Run { taken, requests, end: End::Served(Served::Next) }
+        Run { taken, requests, end: RunEnd::Served(Served::Next) }
     }
 
     #[inline]

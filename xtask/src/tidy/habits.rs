@@ -1,4 +1,4 @@
-//! Calls that hide a failure or a wait: each needs its reason beside it.
+//! Calls that hide a failure or a wait: each needs its reason beside it. Those that clippy finds are in the workspace's lints.
 
 use super::finding::{Finding, Rule};
 use super::source::Source;
@@ -24,14 +24,10 @@ struct Habit {
 }
 
 const HANDLE: &str = "return an error, or give the invariant as `// reason: ...`";
-const FINISH: &str = "write it, or give the `// reason: ...`";
 
 const HABITS: &[Habit] = &[
     Habit { tokens: &[".", "unwrap", "(", ")"], scope: Scope::Product, with_reason: true, remedy: HANDLE },
     Habit { tokens: &[".", "expect", "("], scope: Scope::Product, with_reason: true, remedy: HANDLE },
-    Habit { tokens: &["todo", "!"], scope: Scope::Product, with_reason: true, remedy: FINISH },
-    Habit { tokens: &["unimplemented", "!"], scope: Scope::Product, with_reason: true, remedy: FINISH },
-    Habit { tokens: &["dbg", "!"], scope: Scope::Everywhere, with_reason: false, remedy: "take it out" },
     Habit {
         tokens: &["#", "[", "ignore", "]"],
         scope: Scope::Everywhere,
@@ -95,8 +91,6 @@ mod tests {
     fn hidden_failures_are_found() {
         assert_eq!(faults("fn f() {\n    a.unwrap();\n}"), ["crates/svc/src/a.rs:2 `.unwrap()`"]);
         assert_eq!(faults("let a = b\n    .expect(\"it\");"), ["crates/svc/src/a.rs:2 `.expect(`"]);
-        assert_eq!(faults("fn f() { todo!() } fn g() { unimplemented!() }").len(), 2);
-        assert_eq!(faults("fn f() { dbg!(a); } // reason: none helps").len(), 1);
     }
 
     #[test]

@@ -69,7 +69,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (TAKE_OVER, "std::time::Instant", "the other process has a deadline"),
     ("crates/corelane/src/lanes/without/take_over.rs", "std::os::unix::net", "who refuses to hand over is no lane"),
     ("crates/corelane/src/lanes/others.rs", "std::net::TcpListener", "who listens beside the lanes is none"),
-    ("crates/corelane/src/lanes/run.rs", "std::net::TcpListener", "who listens beside the lanes is none"),
+    ("crates/corelane/src/lanes/listeners.rs", "std::net::TcpListener", "who listens beside the lanes is none"),
     ("crates/tls/src/keys.rs", "std::fs", "keys are read before there are lanes"),
     ("crates/tls/src/watch.rs", "std::thread", "who looks after files is no lane"),
     ("crates/tls/src/watch.rs", "std::fs", "who looks after files is no lane"),

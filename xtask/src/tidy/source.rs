@@ -16,7 +16,6 @@ pub struct Source {
     pub test_modules: Vec<String>,
     lexed: Lexed,
     test_lines: Vec<bool>,
-    blank_lines: Vec<bool>,
 }
 
 /// A function with a body.
@@ -40,15 +39,9 @@ impl Function {
 impl Source {
     /// Reads `text` as the file at `path`.
     pub fn new(path: &str, text: &str) -> Self {
-        let blank_lines: Vec<bool> = text.lines().map(|line| line.trim().is_empty()).collect();
-        let mut source = Self {
-            path: path.to_owned(),
-            lines: blank_lines.len(),
-            lexed: Lexed::new(text),
-            test_lines: vec![false; blank_lines.len()],
-            blank_lines,
-            ..Self::default()
-        };
+        let lines = text.lines().count();
+        let mut source =
+            Self { path: path.to_owned(), lines, lexed: Lexed::new(text), test_lines: vec![false; lines], ..Self::default() };
         source.find_tests();
         source.find_functions();
         source
@@ -143,15 +136,6 @@ impl Source {
         self.tokens().max(index)
     }
 
-    /// The first line of the attributes and comments that stand right above `line`.
-    pub fn header(&self, line: usize) -> usize {
-        let mut first = line;
-        while first > 1 && !self.blank_lines[first - 2] && !self.ends_item(first - 1) {
-            first -= 1;
-        }
-        first
-    }
-
     fn in_folder(&self, names: &[&str]) -> bool {
         let folders = self.path.rsplit_once('/').map_or("", |(folders, _)| folders);
         folders.split('/').any(|folder| names.contains(&folder))
@@ -160,13 +144,6 @@ impl Source {
     fn only_comment(&self, line: usize) -> bool {
         let first = self.lexed.tokens.partition_point(|token| token.line < line);
         !self.comment(line).is_empty() && self.line(first) != line
-    }
-
-    /// Whether the code of `line` ends an item or begins a block.
-    fn ends_item(&self, line: usize) -> bool {
-        let after = self.lexed.tokens.partition_point(|token| token.line <= line);
-        let last = after.wrapping_sub(1);
-        self.line(last) == line && matches!(self.word(last), ";" | "{" | "}" | ",")
     }
 
     fn find_tests(&mut self) {
@@ -318,13 +295,6 @@ mod tests {
                 assert!(source.functions.iter().all(|f| f.end <= source.lines.max(1)));
             }
         }
-    }
-
-    #[test]
-    fn headers_reach_over_attributes_and_docs() {
-        let source = Source::new("a.rs", "fn b() {}\n// note\n/// Doc\n#[inline]\nfn a() {}");
-        assert_eq!(source.header(5), 2);
-        assert_eq!(source.header(1), 1);
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl UdpClt {
 }
 
 fn carry_out(entry: &WorkloadEntry, plan: Plan) -> Result<Exit> {
-    let (size, watcher, mut told) = (plan.size as u64, Watcher::open(true)?, Told::default());
+    let (size, watcher, mut told) = (plan.size as u64, Watcher::open(true)?, Printed::default());
     let mut written = Ok(());
     let mut show = |progress: &Progress| {
         let text = told.next(progress, size);
@@ -161,12 +161,12 @@ fn carry_out(entry: &WorkloadEntry, plan: Plan) -> Result<Exit> {
 
 /// What was printed before.
 #[derive(Default)]
-struct Told {
+struct Printed {
     seconds: usize,
     connections: u64,
 }
 
-impl Told {
+impl Printed {
     /// What there is to print now.
     fn next(&mut self, progress: &Progress, size: u64) -> String {
         let (open, all) = progress.connections;
@@ -240,7 +240,7 @@ mod tests {
         let flow = LaneFlow { connections: 3, opened: 1, closed: 2, bytes_sent: 0, bytes_received: 700 };
         let sent = LaneFlow { bytes_sent: 1_020, bytes_received: 0, ..LaneFlow::default() };
         let second = Second { flows: vec![flow, sent], ..Second::default() };
-        let (mut told, mut progress) = (Told::default(), Progress { connections: (256, 1_000), ..Progress::default() });
+        let (mut told, mut progress) = (Printed::default(), Progress { connections: (256, 1_000), ..Progress::default() });
         progress.phase = "connecting".to_owned();
         assert_eq!([told.next(&progress, 510), told.next(&progress, 510)], ["opening: 256 of 1000 clients\n", ""]);
         (progress.phase, progress.series) = ("measuring".to_owned(), vec![second]);

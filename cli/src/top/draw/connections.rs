@@ -2,7 +2,7 @@
 
 use super::area::Area;
 use super::edges::{foot, heading, title};
-use crate::connections::Told;
+use crate::connections::KernelConnection;
 use crate::stat::figures::{amount, time};
 use crate::stat::text;
 use crate::top::looks::Crowd;
@@ -23,10 +23,11 @@ const REST: usize = 59;
 const WIDE: usize = ADDRESS.1 + REST + 2 + ADDRESS.1 + 1 + 12 + 1 + 7;
 
 /// Those whose addresses contain the text that is filtered by, sorted.
-pub fn wanted<'a>(state: &State, crowd: &'a Crowd) -> Vec<&'a Told> {
-    let is_wanted =
-        |one: &&Told| state.is_wanted(&one.connection.remote.to_string()) || state.is_wanted(&one.connection.local.to_string());
-    let mut told: Vec<&Told> = crowd.told.iter().filter(is_wanted).collect();
+pub fn wanted<'a>(state: &State, crowd: &'a Crowd) -> Vec<&'a KernelConnection> {
+    let is_wanted = |one: &&KernelConnection| {
+        state.is_wanted(&one.connection.remote.to_string()) || state.is_wanted(&one.connection.local.to_string())
+    };
+    let mut told: Vec<&KernelConnection> = crowd.told.iter().filter(is_wanted).collect();
     match state.crowd_sort {
         CrowdSort::Need => {}
         CrowdSort::Remote => told.sort_by_key(|one| one.connection.remote),
@@ -78,8 +79,8 @@ impl Columns {
         }
     }
 
-    fn line(&self, one: &Told, now: u64) -> Line<'static> {
-        let Told { connection, alignment, .. } = one;
+    fn line(&self, one: &KernelConnection, now: u64) -> Line<'static> {
+        let KernelConnection { connection, alignment, .. } = one;
         let number = |number: Option<usize>| number.map_or("-".to_owned(), |number| number.to_string());
         let first = format!(
             "{} {:<8} {:>6} {:>3} {:>3} {:>6} {:>6} {:>6} {}",

@@ -239,10 +239,10 @@ impl Server {
     }
 }
 
-/// Room for a large request, until it is carried out.
-struct Room(Arc<Server>);
+/// That a large request may be carried out, until it is.
+struct Permit(Arc<Server>);
 
-impl Room {
+impl Permit {
     /// Waits for it; none by the deadline, or if the socket is closed.
     fn wait(server: &Arc<Server>, deadline: Instant) -> Option<Self> {
         let mut clients = server.lock();
@@ -259,10 +259,10 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut clients = self.0.lock();
-        assert!(clients.large > 0, "room is left that was taken");
+        assert!(clients.large > 0, "a permit is given back that was taken");
         clients.large -= 1;
         drop(clients);
         self.0.changed.notify_all();
@@ -272,8 +272,8 @@ impl Drop for Room {
 /// The part of a client's request that came, as far as it is to be looked at.
 struct Asked {
     line: Vec<u8>,
-    /// The room that a large one takes; it is refused where it got none.
-    room: Option<Room>,
+    /// That of a large one; it is refused where it got none.
+    permit: Option<Permit>,
 }
 
 impl Asked {
@@ -299,7 +299,7 @@ impl Client {
         if self.server.lock().is_closed {
             return;
         }
-        let said = match asked.is_large() && asked.room.is_none() {
+        let said = match asked.is_large() && asked.permit.is_none() {
             true => Err(format!("{LARGE_MAX} large requests are under way: ask again")),
             false => respond(&asked.line, &mut **answer),
         };
@@ -310,7 +310,7 @@ impl Client {
 
     /// The request; none from a client that is late, has gone, or had to make room.
     fn request(&self, mut deadline: Instant) -> Option<Asked> {
-        let mut asked = Asked { line: Vec::new(), room: None };
+        let mut asked = Asked { line: Vec::new(), permit: None };
         let mut bytes = [0; 4096];
         loop {
             // Bytes that have come already are taken however late it is, so this is never zero.
@@ -322,12 +322,12 @@ impl Client {
             };
             let end = bytes[..length].iter().position(|byte| *byte == b'\n');
             asked.line.extend_from_slice(&bytes[..end.map_or(length, |end| end + 1)]);
-            if asked.is_large() && asked.room.is_none() {
-                asked.room = Room::wait(&self.server, deadline);
+            if asked.is_large() && asked.permit.is_none() {
+                asked.permit = Permit::wait(&self.server, deadline);
                 // The wait was none of its own.
                 deadline = Instant::now() + self.server.patience;
             }
-            let is_refused = asked.is_large() && asked.room.is_none();
+            let is_refused = asked.is_large() && asked.permit.is_none();
             if length == 0 {
                 return (self.note_asked() && !asked.line.is_empty()).then_some(asked);
             }
@@ -693,10 +693,10 @@ mod tests {
         let socket = open_for(&page, Duration::from_millis(50), echo).unwrap();
         // Of four clients that are not there.
         socket.server.lock().threads += LARGE_MAX;
-        let rooms: Vec<Room> = (0..LARGE_MAX).map(|_| Room::wait(&socket.server, Instant::now() + LONG).unwrap()).collect();
+        let permits: Vec<Permit> = (0..LARGE_MAX).map(|_| Permit::wait(&socket.server, Instant::now() + LONG).unwrap()).collect();
         let said = answer(sent(&socket, format!("gateway {}\n", "d".repeat(LINE_BYTES_MAX)).as_bytes()));
         assert_eq!(said, "error 4 large requests are under way: ask again\n");
-        drop(rooms);
+        drop(permits);
         socket.server.lock().threads -= LARGE_MAX;
     }
 

@@ -85,12 +85,12 @@ enum Speech {
 
 /// How it has ended.
 #[derive(Clone, Copy)]
-struct End {
+struct HowEnded {
     ending: Ending,
     fault: Option<Fault>,
 }
 
-impl End {
+impl HowEnded {
     fn error(self) -> Error {
         Error::Ended { ending: self.ending, fault: self.fault }
     }
@@ -163,7 +163,7 @@ struct Own {
     drainer: Option<Waker>,
     speech: Speech,
     fate: Fate,
-    end: Option<End>,
+    end: Option<HowEnded>,
 }
 
 impl Link {
@@ -639,7 +639,7 @@ impl Link {
         assert!(own.end.is_none(), "a connection ends once");
         assert!(own.id.is_some(), "a connection ends that was begun");
         assert!(own.peer.is_some() || own.opener.is_some(), "one that never was open ends for who had it opened");
-        own.end = Some(End { ending, fault: cx.fault() });
+        own.end = Some(HowEnded { ending, fault: cx.fault() });
         own.chain.clear();
         (own.gather, own.spare, own.ticket, own.drainer) = (None, None, None, None);
         [own.reader.take(), own.writer.take()].iter().flatten().for_each(|waker| cx.wake(waker));

@@ -121,6 +121,15 @@ fn holders_of(lanes: &Lanes) -> Vec<(Address, String)> {
     places.filter_map(|(transport, address)| Some((address.clone(), holder(transport, address.inet()?)?))).collect()
 }
 
+/// Whether the URL's first address can be listened on now; false for a Unix socket's.
+pub fn can_listen(url: &str) -> bool {
+    let address = |url: &Url| url.resolve().ok()?.into_iter().find(|address| address.ip().is_some());
+    let url: Option<Url> = url.parse().ok();
+    url.as_ref()
+        .and_then(|url| Some((url.transport(), address(url)?)))
+        .is_some_and(|(transport, address)| claim(transport, &address, false, false).is_ok())
+}
+
 /// Which process serves at an address, or at all addresses of its port, as far as this user may know: such as `process 7 (nginx)`.
 pub fn holder(transport: Transport, address: SocketAddr) -> Option<String> {
     let port = address.port();

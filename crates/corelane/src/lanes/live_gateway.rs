@@ -1,7 +1,8 @@
 //! A gateway that runs, as others ask it and tell it: by requests at the control socket, and by a file that is read again. Without the feature `packets`,
 //! `without::live_gateway` stands in its place.
 
-use crate::admin::gateway::{Offloaded, Ruling, Shown};
+pub(crate) use crate::admin::gateway::Ruling;
+use crate::admin::gateway::{Offloaded, Shown};
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
 use crate::lanes::following::Following;

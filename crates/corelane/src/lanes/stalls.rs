@@ -54,7 +54,7 @@ impl Stalls {
     /// What the system says of the thread; [`Error::Page`] never: the page has a row for each lane.
     pub(crate) fn watch(page: &Page, threads: Vec<u32>, services: Vec<String>, limit: Duration) -> Result<Self, Error> {
         let rows = (0..threads.len()).map(|lane| page.lane(lane)).collect::<Result<Vec<LaneRow>, _>>()?;
-        let told = vec![Told::default(); threads.len()];
+        let told = vec![StallsTold::default(); threads.len()];
         let watching = Watching::since(clock::now(), limit);
         let mut watch = Watch { reader: Reader::of(page)?, rows, threads, services, watching, told, sampler: None };
         let (stop, stopped) = channel::<()>();
@@ -88,7 +88,7 @@ struct Watch {
     services: Vec<String>,
     watching: Watching,
     /// The news told of each lane.
-    told: Vec<Told>,
+    told: Vec<StallsTold>,
     /// Made when it is needed first.
     sampler: Option<Sampler>,
 }
@@ -127,9 +127,9 @@ impl Watching {
     }
 }
 
-/// The news told of one lane.
+/// How much was told of one lane.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct StallsTold {
     /// When the last turn began that was looked at.
     began: u64,
     /// Since when stalls are counted, and how many were told since.
@@ -139,7 +139,7 @@ struct Told {
     left_out: u64,
 }
 
-impl Told {
+impl StallsTold {
     /// How many stalls were left out, if another one may be told at this time; else it is left out itself.
     fn admit(&mut self, now: u64) -> Option<u64> {
         if now.saturating_sub(self.since) >= SECOND {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_lane_that_stalls_again_and_again_is_told_of_so_often_and_then_how_much_was_left_out() {
-        let mut told = Told::default();
+        let mut told = StallsTold::default();
         assert!((0..TOLD_MAX.into()).all(|at| told.admit(7 * SECOND + at) == Some(0)));
         assert_eq!((told.admit(7 * SECOND + 9), told.admit(8 * SECOND - 1)), (None, None));
         assert_eq!((told.admit(8 * SECOND), told.admit(8 * SECOND)), (Some(2), Some(0)));

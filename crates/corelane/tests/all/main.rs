@@ -12,6 +12,7 @@ mod datagram_clients;
 mod entries;
 mod examples;
 mod following;
+mod item_cache;
 mod lanes;
 mod lending;
 mod moving;

@@ -98,7 +98,10 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     }
 
     fn resume(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        match self.endpoints.at_mut(key.index).sending {
+        let endpoint = self.endpoints.at_mut(key.index);
+        match endpoint.sending {
+            // A connection's room is told of with what comes, and nobody has asked.
+            Sending::Nothing if !endpoint.awaits_room => {}
             Sending::Nothing => self.await_no_room(key),
             Sending::Bytes(held) => self.resume_send(key, held.get(), completions),
             Sending::Datagrams(held) => self.resume_datagrams(key, held.get(), completions),

@@ -85,9 +85,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         }
     }
 
-    /// Completes the calls that helpers have ended.
+    /// Completes the calls that helpers, or the source, have ended, of those that are under way.
     pub(super) fn take_ended(&mut self, completions: &mut Vec<Completion>) {
-        assert!(self.ended.is_empty());
+        assert!(self.ended.is_empty() && !self.calls.is_empty(), "what has ended was under way");
         self.helpers.take_ended(&mut self.ended);
         self.source.take_ended(&mut self.ended);
         if self.ended.is_empty() {

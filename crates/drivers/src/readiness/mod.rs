@@ -107,7 +107,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         loop {
             assert!(wait == Wait::No || !self.has_ready(), "no wait while there is something to serve");
             let over = self.look(self.wait_with_parted(self.wait_with_ports(wait)), at_most, completions);
-            self.take_ended(completions);
+            if !self.calls.is_empty() {
+                self.take_ended(completions);
+            }
             self.age_parted(completions);
             self.end_closes(completions);
             self.serve_ports(completions);
@@ -379,7 +381,9 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
         if self.abandoned != 0 {
             self.end_abandoned(completions);
         }
-        self.take_ended(completions);
+        if !self.calls.is_empty() {
+            self.take_ended(completions);
+        }
         self.age_parted(completions);
         self.serve_ports(completions);
         self.revive_starved();

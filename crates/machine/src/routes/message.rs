@@ -30,7 +30,7 @@ pub(super) struct Hop {
 
 /// A route of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct TableRoute {
     pub table: u32,
     pub prefix: Prefix,
     /// Of several routes of a prefix, that with the least is taken.
@@ -43,7 +43,7 @@ pub(super) struct Told {
 ///
 /// # Errors
 /// `InvalidData` for what is cut or contradicts itself.
-pub(super) fn read(body: &[u8]) -> io::Result<Option<Told>> {
+pub(super) fn read(body: &[u8]) -> io::Result<Option<TableRoute>> {
     let attributes = Attributes::behind(body, ROUTE_BYTES)?;
     let head: [u8; ROUTE_BYTES] = *body.first_chunk().ok_or_else(malformed)?;
     let [family, bits, source_bits, tos, table, _, _, kind, ..] = head;
@@ -59,7 +59,7 @@ pub(super) fn read(body: &[u8]) -> io::Result<Option<Told>> {
     let destination = attributes.get(libc::RTA_DST).map_or(Some(nobody), address);
     let address = destination.filter(|found| found.is_ipv4() == nobody.is_ipv4() && bits <= most).ok_or_else(malformed)?;
     let hops = if kind == UNICAST { hops(&attributes, address)? } else { Vec::new() };
-    Ok(Some(Told {
+    Ok(Some(TableRoute {
         table: attributes.number(libc::RTA_TABLE).unwrap_or(table.into()),
         prefix: Prefix { address, bits },
         metric: attributes.number(libc::RTA_PRIORITY).unwrap_or(0),
@@ -150,14 +150,15 @@ pub(super) mod tests {
     fn a_route_has_its_prefix_table_metric_and_router() {
         let more = [number(libc::RTA_OIF, 7), attribute(libc::RTA_GATEWAY, &ROUTER), number(libc::RTA_PRIORITY, 30)];
         let hop = Hop { router: ROUTER.into(), interface: 7 };
-        let told = Told { table: 100, prefix: Prefix { address: DESTINATION.into(), bits: 24 }, metric: 30, hops: vec![hop] };
+        let told =
+            TableRoute { table: 100, prefix: Prefix { address: DESTINATION.into(), bits: 24 }, metric: 30, hops: vec![hop] };
         assert_eq!(read(&v4(&more)).unwrap(), Some(told.clone()));
         let wide = [&more[..], &[number(libc::RTA_TABLE, 100_000)]].concat();
-        assert_eq!(read(&v4(&wide)).unwrap(), Some(Told { table: 100_000, ..told.clone() }));
+        assert_eq!(read(&v4(&wide)).unwrap(), Some(TableRoute { table: 100_000, ..told.clone() }));
         // The default route has no destination.
         let all = body([libc::AF_INET6 as u8, 0, 0, 0, 100, 0, 0, UNICAST], 0, &[]);
         let prefix = Prefix { address: IpAddr::from([0; 16]), bits: 0 };
-        assert_eq!(read(&all).unwrap(), Some(Told { prefix, metric: 0, hops: Vec::new(), ..told }));
+        assert_eq!(read(&all).unwrap(), Some(TableRoute { prefix, metric: 0, hops: Vec::new(), ..told }));
     }
 
     #[test]

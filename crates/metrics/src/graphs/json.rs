@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 const DIGITS: i32 = 4;
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct Picture<'a> {
     span: &'a str,
     step: u64,
     from: u64,
@@ -85,7 +85,7 @@ impl Serialize for Digits {
 
 /// This view at this second since 1970.
 pub(super) fn write(view: &View, made: u64) -> Vec<u8> {
-    let mut told = Told {
+    let mut told = Picture {
         span: view.span.name(),
         step: view.span.step(),
         from: view.from,

@@ -43,6 +43,7 @@ impl Connections {
 
     /// How many there are, and may be.
     pub(crate) fn share(&self) -> Share {
+        debug_assert!(self.shared <= self.most, "peers share what there may be");
         Share { limit: self.shared, used: self.entries.len() as u32 }
     }
 
@@ -135,6 +136,7 @@ impl Connections {
         arena: &Arena,
     ) -> u32 {
         assert!(connection.session.is_none() && connection.timers.is_empty(), "what a connection has it gets once it is there");
+        debug_assert!(connection.peer_account.is_none() && connection.busy.is_none(), "nothing of it is charged yet");
         let index = self.entries.insert(connection).index;
         let connection = self.there(index);
         let state = &mut states[connection.service() as usize];
@@ -213,6 +215,7 @@ impl Connections {
         let connection = self.entries.remove_at(index);
         assert!(connection.session.is_none() && !self.has_session(index), "a session outlives its connection");
         assert!(connection.timers.is_empty(), "a timer outlives its connection");
+        debug_assert!(connection.parked == 0, "who waits for a place leaves the list with its handshake");
         let is_accepted = !connection.machine.is_outgoing();
         let peer = agenda.memory.accounts.close(arena, connection.peer(), is_accepted, connection.payer);
         states[connection.service() as usize].closed(is_accepted.then_some(peer));

@@ -24,6 +24,8 @@ impl Found<'_> {
 
     /// Starts or moves the connection's timer so that it does not come after the next deadline.
     pub(crate) fn set_deadline(&mut self, kit: &mut Kit) {
+        let Connection { timer, timer_at, machine, .. } = &*self.connection;
+        debug_assert!(timer.is_some() || *timer_at == u64::MAX || machine.has_ended(), "who awaits a time has a timer");
         let Some((deadline, _)) = self.deadline() else { return };
         if deadline >= self.connection.timer_at {
             return;

@@ -165,6 +165,7 @@ impl Connection {
 
     /// Whether nobody has given up opening it: neither its service nor its limit.
     pub(crate) fn is_being_opened(&self) -> bool {
+        debug_assert!(self.machine.phase() != Phase::Opening || self.socket.is_none(), "what has its socket is open");
         self.machine.phase() == Phase::Opening && self.timer.is_some()
     }
 
@@ -241,6 +242,7 @@ impl Connection {
     /// need not be flushed again.
     pub(super) fn is_settled(&self) -> bool {
         let at_rest = self.machine.is_at_rest() && !self.pair.is_some() && !self.is_ready;
+        debug_assert!(!at_rest || self.socket.is_some(), "who awaits its peer has a socket");
         at_rest && self.busy.as_ref().is_none_or(|busy| busy.is_idle())
     }
 
@@ -285,6 +287,7 @@ impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
     pub(super) fn take_back(&mut self, kit: &Kit, limits: &Limits, bytes: usize, mut rest: Chain, is_released: bool) -> Chain {
         debug_assert!(!self.machine.is_sending(), "what comes back was the only send under way");
+        debug_assert!(self.socket.is_some(), "what comes back was sent by what was open");
         let now = kit.now();
         // A connection that has ended has given its box back, and nobody needs what was not sent.
         let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else {
@@ -408,11 +411,13 @@ impl Facts for Holdings<'_> {
     }
 
     fn pause(&self) -> Option<Pause> {
-        if self.connection.parked > 0 {
+        let Connection { parked, machine, .. } = self.connection;
+        debug_assert!(*parked == 0 || machine.is_in_handshake(), "who waits for a place has begun its handshake");
+        if *parked > 0 {
             return Some(Pause::Handshakes);
         }
         // Output written meanwhile leaves only after the handshake, which must go on for that.
-        let held = if self.connection.machine.is_in_handshake() { Busy::wire_held } else { Busy::output_held };
+        let held = if machine.is_in_handshake() { Busy::wire_held } else { Busy::output_held };
         self.busy.and_then(|busy| busy.pause(|| held(busy), self.limits))
     }
 }
@@ -673,11 +678,13 @@ impl Busy {
         assert_eq!(copied, wanted, "what has arrived is in memory");
         lease.advance(copied);
         self.input.chain.skip(copied);
+        debug_assert!(self.input.is_empty() || lease.len() >= until, "bytes wait only behind a lease that is full");
         self.input.copied += copied;
     }
 
     /// Notes that `bytes` came or left, of a connection that holds `held` bytes of memory.
     pub(super) fn note_moved(&mut self, now: u64, bytes: usize, held: impl FnOnce() -> usize) {
+        debug_assert!(self.moved_at <= now, "what has moved did so before");
         self.moved = self.moved.saturating_add(bytes);
         if self.moved_at == 0 || self.moved.saturating_mul(MOVES_DIVISOR) >= held() {
             (self.moved_at, self.moved) = (now, 0);
@@ -702,6 +709,7 @@ impl Busy {
 
     /// Notes bytes of a record: from when it began its time and its rate are counted.
     pub(super) fn note_record(&mut self, now: u64, bytes: usize) {
+        debug_assert!(self.record_since <= now && self.rate_since <= now, "a record has begun before");
         if self.record_bytes == 0 && !self.is_amid() {
             self.record_since = now;
             self.restart_rate(now);
@@ -745,6 +753,7 @@ impl Busy {
 
     /// Tells the output how much it may take in this call.
     pub(super) fn offer(&mut self, limits: &Limits, now: u64) {
+        debug_assert!(self.output.now <= now, "a call comes behind the last one");
         self.output.now = now;
         self.output.room = limits.output_high.saturating_sub(self.output_held());
         if self.output.room > 0 {

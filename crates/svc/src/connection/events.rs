@@ -26,6 +26,8 @@ pub(crate) struct Calling {
 impl Calling {
     /// For whom the call is, and what it is made with.
     pub(crate) fn parts(&mut self) -> (&About, &mut Input, &mut Output) {
+        debug_assert!(self.session.is_some(), "a call is made to a session");
+        debug_assert!(self.busy.output.is_of(self.about.id), "a call is made with the connection's own box");
         (&self.about, &mut self.busy.input, &mut self.busy.output)
     }
 }
@@ -272,6 +274,7 @@ impl Found<'_> {
 
     /// Takes out what a call with the input needs, if the service is to be called with it.
     pub(crate) fn begin_receive(&mut self, kit: &Kit) -> Option<Calling> {
+        debug_assert!(self.connection.is_dirty, "what is called with its input is flushed behind that");
         let machine = &self.connection.machine;
         if !machine.serves_input() || (machine.was_told_of_end() && !self.connection.in_record()) {
             return None;
@@ -502,6 +505,7 @@ impl Found<'_> {
 
     /// Takes it from those whose input is to be worked off; false if it is none of them.
     pub(crate) fn take_ready(&mut self) -> bool {
+        debug_assert!(self.is_connected(), "what waits to be worked off has its socket");
         let was_ready = std::mem::take(&mut self.connection.is_ready);
         if was_ready {
             self.mark_dirty();

@@ -36,6 +36,7 @@ enum After {
 impl Found<'_> {
     /// Takes it from those that are to be flushed; false if it is none of them.
     pub(crate) fn take_dirty(&mut self) -> bool {
+        debug_assert!(self.is_connected(), "what is looked at has its socket");
         std::mem::take(&mut self.connection.is_dirty)
     }
 
@@ -74,6 +75,7 @@ impl Found<'_> {
     }
 
     pub(crate) fn take_steps(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) -> Option<Reach> {
+        debug_assert!(self.connection.socket.is_some(), "what takes steps was opened");
         loop {
             let (step, piped) = self.step(others);
             let next = if self.take(kit, step, piped) { After::Rest } else { self.take_seldom(kit, others, step) };

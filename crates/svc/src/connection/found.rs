@@ -3,7 +3,7 @@
 use crate::connection::delivery::Deliveries;
 use crate::connection::entry::Busy;
 use crate::connection::entry::Connection;
-use crate::connection::machine::Machine;
+use crate::connection::machine::{Machine, Phase};
 use crate::limits::{Limits, SECOND};
 use crate::state::ServiceState;
 use crate::state::accounts::{Parked, PeerKey};
@@ -33,6 +33,11 @@ impl Found<'_> {
         let is_granted = self.agenda.memory.use_grant(self.id);
         let (service, payer) = (self.connection.service(), self.connection.payer);
         About { id: self.id, service, payer, is_granted }
+    }
+
+    /// Whether it has its socket, as all have but those that are being opened, or have ended before they were open.
+    pub(super) fn is_connected(&self) -> bool {
+        self.connection.socket.is_some() || matches!(self.connection.machine.phase(), Phase::Opening | Phase::Ended)
     }
 
     pub(crate) fn handle(&self) -> Handle {
@@ -300,6 +305,7 @@ impl Agenda {
 
     /// Storage for a chain.
     pub(super) fn chain(&mut self) -> Chain {
+        debug_assert!(self.chains.last().is_none_or(Chain::is_empty), "what is kept for reuse holds nothing");
         self.chains.pop().unwrap_or_default()
     }
 

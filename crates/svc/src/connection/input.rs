@@ -92,6 +92,7 @@ impl Input {
         if self.first().len() < bytes {
             self.join(bytes)?;
         }
+        debug_assert!(self.first().len() >= bytes, "what was joined lies together");
         Some(&self.first()[..bytes])
     }
 
@@ -138,6 +139,7 @@ impl Input {
 
     /// Moves bytes of another input behind these, without copying.
     pub fn append(&mut self, taken: Taken<'_>) {
+        debug_assert!(taken.bytes <= taken.chain.len(), "what is taken is there");
         taken.chain.move_to(taken.bytes, &mut self.chain);
     }
 
@@ -152,13 +154,16 @@ impl Input {
     /// Copies what uses under a quarter of its block to fitting memory: for bytes that wait beside the connection's own input, where the lane does not
     /// do it. Returns how many bytes were copied.
     pub fn compact(&mut self) -> usize {
-        self.chain.compact()
+        let copied = self.chain.compact();
+        debug_assert!(copied <= self.chain.len(), "each byte is copied once");
+        copied
     }
 
     /// The first `bytes` as one view to keep; conditions and copying as for [`Input::contiguous`].
     pub fn take_shared(&mut self, bytes: usize) -> Option<Shared> {
         self.contiguous(bytes)?;
         let Some(Segment::Shared(shared)) = self.chain.front() else { return None };
+        debug_assert!(shared.len() >= bytes, "what lies together is in one view");
         let view = shared.slice(0..bytes);
         self.chain.skip(bytes);
         Some(view)

@@ -153,8 +153,14 @@ impl Output {
     pub(super) fn belong_to(&mut self, owner: ConnectionId) {
         assert!(self.is_idle(), "an output is handed on with something in it");
         assert!(self.reserved == 0 && self.expires == u64::MAX, "nothing is kept, and expires, for nobody");
+        debug_assert!(owner.index != u32::MAX, "an output is a connection's");
         (self.owner, self.was_refused, self.reads_on) = (owner, false, false);
         (self.files, self.owes, self.served_at) = (Files::None, None, None);
+    }
+
+    /// Whether it is the output of that connection.
+    pub(super) fn is_of(&self, owner: ConnectionId) -> bool {
+        self.owner == owner
     }
 
     /// Bytes written and not yet handed to a send, whether or not they wait behind a held answer.
@@ -227,6 +233,7 @@ impl Output {
 
     /// Moves bytes from an input without copying.
     pub fn forward(&mut self, taken: Taken<'_>) {
+        debug_assert!(taken.bytes <= taken.chain.len(), "what is taken is there");
         self.seal();
         self.forwarded += taken.bytes;
         let tail = match self.holes.back_mut() {
@@ -295,6 +302,7 @@ impl Output {
         let (mut full, last) = pieces.into_parts();
         self.seal();
         self.tail().append(&mut full);
+        debug_assert!(self.gather.is_none(), "what was gathered stands before these");
         self.gather = last;
     }
 
@@ -322,6 +330,7 @@ impl Output {
         (self.reserved, self.tickets_left) = (self.reserved + reserved, self.tickets_left - 1);
         self.tickets_taken += 1;
         let number = self.next_ticket;
+        debug_assert!(self.held.back().is_none_or(|last| last.number != number), "a number is of one ticket");
         let (expires, token) =
             expiry.map_or((u64::MAX, 0), |(after, token)| (self.now.saturating_add(nanoseconds(after)), token));
         self.held.push_back(HeldRequest { number, reserved, since: self.now, expires, token, is_renewed: false });
@@ -358,6 +367,7 @@ impl Output {
 
     /// When the first ticket expires; `u64::MAX` for never.
     pub(super) fn expires(&self) -> u64 {
+        debug_assert!(self.expires == u64::MAX || !self.held.is_empty(), "what expires is held");
         self.expires
     }
 
@@ -381,6 +391,7 @@ impl Output {
         self.charge(answer.held().max(1));
         answer.segments().for_each(|segment| self.note_file(segment));
         if order == Order::Any {
+            debug_assert!(self.holes.iter().all(|hole| hole.number != number), "an answer of any order has no place");
             self.seal();
             self.tail().append(&mut answer);
             return true;
@@ -417,7 +428,9 @@ impl Output {
 
     /// Since when a ticket waits that was not answered yet.
     pub(super) fn oldest_held(&self) -> Option<u64> {
-        self.held.front().map(|held| held.since)
+        let since = |held: &HeldRequest| held.since;
+        debug_assert!(self.held.front().map(since) <= self.held.back().map(since), "who was held first has waited longest");
+        self.held.front().map(since)
     }
 
     /// How many tickets were answered since this was asked last, and how long each of them waited until now, on the average.
@@ -453,6 +466,7 @@ impl Output {
         let held = self.held.remove(place).expect("a held request is there until it is answered");
         assert!(self.reserved >= held.reserved, "what a ticket kept is in the sum");
         self.reserved -= held.reserved;
+        debug_assert!(self.reserved == 0 || !self.held.is_empty(), "what is kept is kept for who is held");
         self.tickets_left += 1;
         (self.answered, self.answered_since) = (self.answered + 1, self.answered_since.wrapping_add(held.since));
         if held.expires == self.expires && held.expires < u64::MAX {

@@ -39,6 +39,7 @@ impl Window {
     /// A chain that holds so many bytes is sent.
     pub(super) fn begin(&mut self, bytes: usize) {
         assert!(self.sending == 0, "what was sent before has left, or is back");
+        debug_assert!(self.held == self.ended.iter().sum::<usize>(), "what is held is in sends that have ended");
         self.sending = bytes.max(1);
         self.held += self.sending;
     }

@@ -269,7 +269,7 @@ impl<K: Talk> Cx<'_, K> {
         if state.session_type.is_some() {
             return Err(Error::NotOverDatagrams);
         }
-        if self.table.draining {
+        if self.table.is_draining() {
             return Err(Error::Draining);
         }
         let (sockets, waiting_max) = (state.limits.datagram_sockets_max, state.limits.datagrams_waiting_max);
@@ -411,7 +411,7 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     pub(crate) fn tell(&mut self, to: ConnectionId, notice: Notice) {
-        self.table.notices.push_back(Note { to, from: self.service, notice });
+        self.table.note(Note { to, from: self.service, notice });
     }
 
     /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection `after` this time, or up to a
@@ -424,27 +424,12 @@ impl<K: Talk> Cx<'_, K> {
     /// As for [`Cx::id`].
     pub fn start_timer(&mut self, after: Duration, token: u64) -> Result<Timer, Error> {
         let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds(after)));
-        let LaneTable { connections, services, timers, .. } = &mut *self.table;
-        // reason: an entry outlasts the calls for its connection, the one that tells of its end among them.
-        let connection = connections.find(id).expect("a connection is there as long as a call is for it");
-        let state = &services[connection.service() as usize];
-        let most = state.limits.timers_per_connection_max;
-        if connection.timers().len() >= most {
-            state.row.add(ServiceCounter::TimersMaxHits, 1);
-            return Err(Error::TimersFull { timers: most });
-        }
-        Ok(timers.start(self.kit, (id, connection.timers()), deadline, token))
+        self.table.start_timer(self.kit, id, deadline, token)
     }
 
     /// Stops a timer of this service. Does nothing to one that has come.
     pub fn stop_timer(&mut self, timer: Timer) {
-        let LaneTable { connections, timers, .. } = &mut *self.table;
-        let Some(owner) = timers.owner(timer) else { return };
-        // reason: its timers end with it.
-        let connection = connections.find(owner).expect("a connection takes its timers with it");
-        if connection.service() == self.service {
-            timers.stop(self.kit, timer, connection.timers());
-        }
+        self.table.stop_timer(self.kit, timer, self.service);
     }
 
     /// Has [`alarm`](crate::StreamService::alarm) called with `token` in the first turn that begins at or after the given [`Instant`], or this
@@ -473,7 +458,7 @@ impl<K: Talk> Cx<'_, K> {
     /// In [`closed`](crate::StreamService::closed): why the connection failed, by the word of its socket;
     /// `Cancelled` if it could not be opened in time (`connect_limit`). None for other endings, and in other calls.
     pub fn fault(&self) -> Option<Fault> {
-        self.table.fault
+        self.table.fault()
     }
 
     /// Runs a future on this lane until it is done. Its panic is counted (`tasks_panicked`); the lane lives on. In a call for a connection it is

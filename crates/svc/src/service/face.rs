@@ -3,7 +3,7 @@
 use crate::connection::input::Input;
 use crate::connection::output::Output;
 use crate::datagrams::replies::Replies;
-use crate::post::{Mail, Post, Told};
+use crate::post::{Mail, News, Post};
 use crate::service::cx::Site;
 use crate::service::{DatagramService, StreamService};
 use crate::words::names::{Ending, Next, Peer, SocketId};
@@ -184,10 +184,10 @@ macro_rules! any_port {
                 // The news that was counted may have been the outcome of a question that was lost before; then nothing is left.
                 let Some(told) = cx.next_told() else { return };
                 match told {
-                    Told::Message(from, message) => service.lane_message(cx, from, message),
-                    Told::Question(from, question, call) => service.asked(cx, from, question, call),
-                    Told::Reply(asking, outcome) => service.replied(cx, asking, outcome),
-                    Told::Room(lane) => {
+                    News::Message(from, message) => service.lane_message(cx, from, message),
+                    News::Question(from, question, call) => service.asked(cx, from, question, call),
+                    News::Reply(asking, outcome) => service.replied(cx, asking, outcome),
+                    News::Room(lane) => {
                         cx.resume_waiting();
                         service.room(cx, lane);
                     }

@@ -1,7 +1,7 @@
 //! A service's talk with itself, as its calls see it.
 
 use crate::post::call::Call;
-use crate::post::{Letter, Told};
+use crate::post::{Letter, News};
 use crate::service::cx::Cx;
 use crate::table::notices::Notice;
 use crate::words::names::ConnectionId;
@@ -99,7 +99,7 @@ impl<T: Talk> Cx<'_, T> {
     }
 
     /// The next news for the service.
-    pub(crate) fn next_told(&mut self) -> Option<Told<T>> {
+    pub(crate) fn next_told(&mut self) -> Option<News<T>> {
         self.post.next(self.lane())
     }
 }

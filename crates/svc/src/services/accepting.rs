@@ -124,7 +124,7 @@ impl Services {
         self.served.table.count(service, ServiceCounter::Strays, self.served.table.is_stray(flow, kit.lane()).into());
         self.served.table.count(service, ServiceCounter::Accepts, 1);
         self.steering.note_selection(kit);
-        let in_drain = self.served.table.draining;
+        let in_drain = self.served.table.is_draining();
         let connection = Connection::accepted(arrived.socket, peer, service, in_drain, kit.now());
         let LaneTable { connections, services, agenda, .. } = &mut self.served.table;
         let index = connections.admit(services, agenda, connection, &kit.arena);
@@ -142,9 +142,7 @@ impl Services {
             Outcome::Failed(_) => None,
             other => unreachable!("a bind ends as one: {other:?}"),
         };
-        // reason: only who has ports to choose from asks, and they are not taken away.
-        let outgoing = self.served.table.outgoing.as_mut().expect("who asked for a route knows what to choose from");
-        for id in outgoing.found(completion.handle, local, kit.now()) {
+        for id in self.served.table.route_found(completion.handle, local, kit.now()) {
             // reason: nothing else completes for it meanwhile, whether it was given up or not.
             let connection = self.served.table.find(id).expect("who waits for a route is there until it comes");
             if !connection.is_being_opened() {

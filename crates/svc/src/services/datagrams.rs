@@ -87,12 +87,13 @@ impl Services {
 impl Served {
     /// Tells the service, unless it has closed the socket meanwhile. None if the name is void.
     fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, Address), Fault>) -> Option<()> {
-        let LaneTable { sockets, services, flows, draining, .. } = &mut self.table;
+        let is_draining = self.table.is_draining();
+        let LaneTable { sockets, services, flows, .. } = &mut self.table;
         let mut found = sockets.found(services, id)?;
         let service = found.service();
         found.mark();
         let has_failed = outcome.is_err();
-        if found.opened(outcome.clone().ok(), flows.as_ref(), *draining) {
+        if found.opened(outcome.clone().ok(), flows.as_ref(), is_draining) {
             let outcome = outcome.map(|(_, local)| local);
             self.socket_call(kit, service, id, |face, cx| face.opened(cx, id, outcome));
         }

@@ -17,8 +17,7 @@ pub(crate) const LOOK: u64 = SECOND / 100;
 
 impl Services {
     pub(crate) fn begin_drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
-        assert!(!self.served.table.draining, "a drain begins once");
-        self.served.table.draining = true;
+        self.served.table.begin_drain();
         let now = kit.now();
         let limit = self.served.table.services.iter().map(|state| nanoseconds(state.limits.drain_limit)).max().unwrap_or(0);
         assert!(self.drain_deadline == u64::MAX && !self.drain_is_over, "no drain has begun");
@@ -38,7 +37,7 @@ impl Services {
     }
 
     pub(crate) fn drain_timer(&mut self, kit: &mut Kit) {
-        assert!(self.served.table.draining, "its timer runs in a drain");
+        assert!(self.served.table.is_draining(), "its timer runs in a drain");
         let now = kit.now();
         let is_over = now >= self.drain_deadline;
         self.served.table.close_settled(kit, is_over);
@@ -95,7 +94,7 @@ impl Services {
     pub(crate) fn drain_is_done(&self) -> bool {
         let is_over = self.drain_is_over || self.lanes_are_quiet && self.served.table.requests.have_ended();
         let is_left = self.served.table.sockets.len() > 0 || self.served.table.requests.watch_any();
-        self.served.table.draining && self.served.table.has_no_connections() && is_over && !is_left
+        self.served.table.is_draining() && self.served.table.has_no_connections() && is_over && !is_left
     }
 }
 

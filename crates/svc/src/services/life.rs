@@ -100,9 +100,8 @@ impl Served {
     /// Works off what connections were told by others, by timers, and by tickets.
     #[inline]
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
-        for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
-            // reason: who takes them counts them before, and nobody else does.
-            let note = self.table.notices.pop_front().expect("as many notices wait as were counted");
+        for _ in 0..NOTICES_PER_TURN.min(self.table.notes()) {
+            let note = self.table.next_note();
             self.serve_notice(kit, note);
         }
     }
@@ -202,7 +201,7 @@ impl Served {
         let (about, peer) = (found.begin_about(), found.connection.ends().clone());
         let session = self.fenced_call(kit, &about, |face: &mut dyn StreamFace, cx| face.open(cx, &peer)).0;
         self.begin_session(kit, index, session);
-        if self.table.handed_over {
+        if self.table.is_handed_over() {
             self.tell_handed_over(kit, index);
         }
     }
@@ -285,8 +284,7 @@ impl Served {
         if let Some(session) = session {
             self.connection_call(kit, index, |face, cx| face.closed(cx, session, ending));
         }
-        let LaneTable { connections, timers, .. } = &mut self.table;
-        timers.end_all(kit, connections.there(index).timers());
+        self.table.end_timers(kit, index);
         self.table.there(index).drop_box();
         if let Some(pair) = pair {
             self.leave_pair(kit, index, pair, ending);
@@ -317,10 +315,9 @@ impl Served {
 
     /// Ends a connection whose socket failed; its service may ask why.
     pub(crate) fn end_by_fault(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
-        assert!(self.table.fault.is_none(), "one connection at a time ends by a fault");
-        self.table.fault = Some(fault);
+        self.table.set_fault(Some(fault));
         self.end(kit, index, Ending::Error);
-        self.table.fault = None;
+        self.table.set_fault(None);
     }
 
     /// A connection's timer has come.

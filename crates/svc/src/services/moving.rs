@@ -36,7 +36,7 @@ impl Services {
     /// # Errors
     /// [`Error::Draining`]; [`Error::NoSuchLane`]. Then all stay.
     pub(crate) fn send_away(&mut self, kit: &mut Kit, driver: &mut dyn Driver, mut which: Move) -> Result<(), Error> {
-        if self.served.table.draining {
+        if self.served.table.is_draining() {
             return Err(Error::Draining);
         }
         if which.to >= kit.lanes() || which.to == kit.lane() {
@@ -91,7 +91,7 @@ impl Services {
 
     /// Takes a connection out of the lane's accounts; what must be known of it elsewhere.
     fn label(&mut self, kit: &mut Kit, index: u32) -> Label {
-        let (from, handed_over) = (kit.lane(), self.served.table.handed_over);
+        let (from, handed_over) = (kit.lane(), self.served.table.is_handed_over());
         let service = self.served.table.there(index).connection.service();
         let (peer, active_at) = self.served.table.depart(kit, index);
         self.served.table.count(service, ServiceCounter::MovesAway, 1);
@@ -155,13 +155,13 @@ impl Services {
 
     /// What a connection has missed on its way.
     fn settle_in(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32, was_handed_over: bool) {
-        if self.served.table.handed_over && !was_handed_over {
+        if self.served.table.is_handed_over() && !was_handed_over {
             self.served.tell_handed_over(kit, index);
         }
         if self.drain_is_over {
             self.served.table.there(index).count(ServiceCounter::DrainDeadlineHits, 1);
             self.served.end(kit, index, Ending::Aborted);
-        } else if self.served.table.draining {
+        } else if self.served.table.is_draining() {
             self.served.drain_connection(kit, driver, index);
         }
     }
@@ -321,7 +321,7 @@ impl LaneTable {
     fn is_plain(&mut self, index: u32) -> bool {
         let found = self.there(index);
         let (id, is_unmarked) = (found.id, found.is_unmarked());
-        is_unmarked && !self.notices.iter().any(|note| note.to == id)
+        is_unmarked && !self.is_noted(id)
     }
 
     /// One has come, and has ended at once.

@@ -2,10 +2,8 @@
 //! connections come, and how the lane is steered and drained, stands above it ([`Services`](crate::Services)), and is called by none of this.
 
 use crate::pending::requests::{Ended, Submitter};
-use crate::pending::timers::Timer;
 use crate::service::face::Face;
 use crate::table::LaneTable;
-use crate::table::notices::{Note, Notice};
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{Completion, Handle, OffloadResult, Outcome};
 use corelane_watch::LaneCounter;
@@ -75,17 +73,6 @@ impl LaneTable {
         for _ in 0..bursts.swap(0, Ordering::Relaxed) {
             self.report_panic(kit, service, None, "what was offloaded, or said to another lane, panicked as it was dropped");
         }
-    }
-
-    pub(crate) fn timer_expired(&mut self, handle: Handle) {
-        let timer = Timer::of(handle);
-        let LaneTable { connections, timers, notices, .. } = self;
-        // It may have been stopped since it came.
-        let Some(to) = timers.owner(timer) else { return };
-        // reason: its timers end with it.
-        let connection = connections.find(to).expect("a connection takes its timers with it");
-        let token = timers.come(timer, connection.timers());
-        notices.push_back(Note { to, from: connection.service(), notice: Notice::Timer(token) });
     }
 }
 

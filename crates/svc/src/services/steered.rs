@@ -21,7 +21,7 @@ impl Services {
     /// Has outgoing connections come home from now on: their ports are chosen among `ports`, which are in order, so that what comes back
     /// belongs to this lane.
     pub fn set_ports(&mut self, ports: Vec<RangeInclusive<u16>>) {
-        self.served.table.outgoing = Some(Outgoing::new(ports));
+        self.served.table.choose_ports(Outgoing::new(ports));
     }
 
     /// Has sockets registered with `selection` from now on: to be called before the first one is opened.
@@ -72,7 +72,7 @@ impl Services {
 
     /// Begins to leave: as a drain does with what the lane is served at, and with nothing else.
     fn leave(&mut self, kit: &mut Kit, reply: Reply) {
-        if self.steering.is_leaving() || self.served.table.draining {
+        if self.steering.is_leaving() || self.served.table.is_draining() {
             return reply(Err(Error::Draining));
         }
         self.steering.begin_to_leave(reply, kit.now());
@@ -82,7 +82,7 @@ impl Services {
     }
 
     fn show(&self, driver: &dyn Driver, mut visit: Visit) -> Result<(), Error> {
-        if self.steering.is_leaving() || self.served.table.draining {
+        if self.steering.is_leaving() || self.served.table.is_draining() {
             return Err(Error::Draining);
         }
         self.served.table.open_places().try_for_each(|(at, socket)| visit(at, descriptor_of(driver, at, socket)?))
@@ -94,7 +94,7 @@ impl Services {
         for socket in self.served.table.served_sockets() {
             driver.leave_behind(socket);
         }
-        self.served.table.handed_over = true;
+        self.served.table.hand_over();
         for index in self.served.table.connections.indices().collect::<Vec<_>>() {
             self.served.tell_handed_over(kit, index);
         }
@@ -102,7 +102,7 @@ impl Services {
     }
 
     pub(crate) fn leave_timer(&mut self, kit: &mut Kit) {
-        if !self.steering.is_leaving() || self.served.table.draining {
+        if !self.steering.is_leaving() || self.served.table.is_draining() {
             return self.steering.note_left(self.served.table.is_served());
         }
         self.served.table.close_settled(kit, false);
@@ -126,7 +126,7 @@ impl Services {
     }
 
     fn enter(&mut self, driver: &mut dyn Driver) -> Result<(), Error> {
-        if self.steering.is_leaving() || self.served.table.draining {
+        if self.steering.is_leaving() || self.served.table.is_draining() {
             return Err(Error::Draining);
         }
         for index in self.served.table.listeners.without_socket() {

@@ -4,8 +4,9 @@ use crate::places::outgoing::{NOWHERE, TRIES, destination};
 use crate::table::LaneTable;
 use crate::words::class;
 use crate::words::flows::Flow;
+use crate::words::names::ConnectionId;
 use corelane_lane::Kit;
-use corelane_seam::{Address, Bind, DatagramOp, Fault, Reason, StreamOp};
+use corelane_seam::{Address, Bind, DatagramOp, Fault, Handle, Reason, StreamOp};
 use corelane_watch::ServiceCounter;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -79,6 +80,13 @@ impl LaneTable {
             question,
             DatagramOp::Bind(Bind { address, peer, share_port, v6_only, receive_buffer_bytes, send_buffer_bytes }),
         );
+    }
+
+    /// It was found out from where a peer is reached, or not: those that wait for that.
+    pub(crate) fn route_found(&mut self, question: Handle, local: Option<SocketAddr>, now: u64) -> Vec<ConnectionId> {
+        // reason: only who has ports to choose from asks, and they are not taken away.
+        let outgoing = self.outgoing.as_mut().expect("who asked for a route knows what to choose from");
+        outgoing.found(question, local, now)
     }
 
     /// Goes on with a connection whose port turned out to be taken; false if it has failed for good.

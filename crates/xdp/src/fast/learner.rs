@@ -1,7 +1,7 @@
 //! How a lane's ways come into the map.
 
 use super::ways::{self, Beside, Entry};
-use super::{End, FastPath};
+use super::{FastPath, WayEnd};
 use corelane_seam::{LearntWay, Offload};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Learner {
         if !self.fast.takes(end, now) {
             return None;
         }
-        let End { frame_bytes_max, .. } = end;
+        let WayEnd { frame_bytes_max, .. } = end;
         let frame_bytes_max = frame_bytes_max.load(Ordering::Relaxed);
         ways::entries(way, Beside { place: self.place, queue: self.queue, generation, leaves_by, frame_bytes_max })
     }

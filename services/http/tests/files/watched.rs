@@ -58,6 +58,12 @@ fn nobody_looks_as_long_as_nothing_is_told() {
 
 type Change = fn(&Server);
 
+/// Another directory comes to the place of the file's.
+fn put_instead(server: &Server) {
+    server.world.rename("site/sub/deep", "site/sub/else");
+    server.world.rename("instead", "site/sub/deep");
+}
+
 #[test]
 fn what_is_told_is_seen_at_once() {
     let changes: [(&str, Change, u16, &str); 10] = [
@@ -67,15 +73,7 @@ fn what_is_told_is_seen_at_once() {
         ("forbidden", |server| server.world.forbid("site/sub/deep/x.txt", true), 403, ""),
         ("above forbidden", |server| server.world.forbid("site/sub/deep", true), 200, "old"),
         ("moved away", |server| server.world.rename("site/sub/deep", "site/sub/else"), 404, ""),
-        (
-            "a directory in the place of its own",
-            |server| {
-                server.world.rename("site/sub/deep", "site/sub/else");
-                server.world.rename("instead", "site/sub/deep");
-            },
-            200,
-            "instead",
-        ),
+        ("a directory in the place of its own", put_instead, 200, "instead"),
         (
             "one in the place of that above",
             |server| {

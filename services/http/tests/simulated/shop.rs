@@ -232,13 +232,9 @@ impl Application for Shop {
                 self.release(cx)?;
                 reply.text("released")
             }
-            "wait" => {
+            "wait" | "late" => {
                 self.send(cx, Errand::Resume(cx.id()));
-                Ok((Late { asked: true, ..late(None, false) }, First::Wait).into())
-            }
-            "late" => {
-                self.send(cx, Errand::Resume(cx.id()));
-                Ok((late(None, false), First::Wait).into())
+                Ok((Late { asked: word == "wait", ..late(None, false) }, First::Wait).into())
             }
             "sized" | "short" => {
                 let length = bytes as u64;

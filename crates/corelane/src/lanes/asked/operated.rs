@@ -10,7 +10,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct LaneAnswer<'a> {
     service: &'a str,
     number: usize,
     lane: usize,
@@ -33,9 +33,9 @@ pub(super) fn ask(services: &LiveServices, words: &str) -> Result<String, String
     serde_json::to_string(&told).map_err(|error| error.to_string())
 }
 
-fn told(Answered { service, number, lane, answer }: &Answered) -> Result<Told<'_>, String> {
+fn told(Answered { service, number, lane, answer }: &Answered) -> Result<LaneAnswer<'_>, String> {
     let wrong = |error| format!("service {service} has answered what is no JSON ({error}), which is its fault");
-    Ok(Told { service, number: *number, lane: *lane, answer: RawValue::from_string(answer.clone()).map_err(wrong)? })
+    Ok(LaneAnswer { service, number: *number, lane: *lane, answer: RawValue::from_string(answer.clone()).map_err(wrong)? })
 }
 
 #[cfg(test)]

@@ -161,10 +161,8 @@ fn what_a_program_does_not_understand_is_the_lanes_as_it_came() {
     for (what, frame) in others {
         assert_eq!(program.answer_and_change(&frame), Ok((LANE, frame.clone())), "{what}");
     }
-    for frame in [v4(), v6()] {
-        for cut in 14..frame.len() {
-            assert_eq!(program.answer(&frame[..cut]), Ok(LANE), "{cut}");
-        }
+    for (frame, cut) in [v4(), v6()].iter().flat_map(|frame| (14..frame.len()).map(move |cut| (frame, cut))) {
+        assert_eq!(program.answer(&frame[..cut]), Ok(LANE), "{cut}");
     }
     assert_eq!(fast.traffic(Interface(1)).unwrap(), before);
 }

@@ -64,6 +64,12 @@ pub struct Talk {
     upgraded: bool,
 }
 
+/// The content in two chunks, of which the first has an extension, with a trailer.
+fn in_chunks(content: &str) -> String {
+    let (first, rest) = content.split_at(1);
+    format!("1;x\r\n{first}\r\n{:x}\r\n{rest}\r\n0\r\nT: 1\r\n\r\n", rest.len())
+}
+
 impl Odd {
     pub fn new(book: BookRef, seed: u64) -> Self {
         Self { book, random: Random::new(seed) }
@@ -88,15 +94,7 @@ impl Odd {
         let whole = format!("{ok}Content-Length: {length}\r\n\r\n{}", if seen.method == "HEAD" { "" } else { &content });
         let (text, end) = match kind.as_str() {
             kind if malformed(kind, &content).is_some() => (malformed(kind, &content).unwrap_or_default(), None),
-            "chunked" => (
-                format!(
-                    "{ok}Transfer-Encoding: chunked\r\n\r\n1;x\r\n{}\r\n{:x}\r\n{}\r\n0\r\nT: 1\r\n\r\n",
-                    &content[..1],
-                    length - 1,
-                    &content[1..]
-                ),
-                None,
-            ),
+            "chunked" => (format!("{ok}Transfer-Encoding: chunked\r\n\r\n{}", in_chunks(&content)), None),
             "close" => (format!("{ok}Server: x\r\n\r\n{content}"), Some(Act::Close)),
             "old" => (format!("HTTP/1.0 200 OK\r\nContent-Length: {length}\r\n\r\n{content}"), Some(Act::Close)),
             "short" => (format!("{ok}Content-Length: 100\r\n\r\n{content}"), Some(Act::Close)),
