@@ -24,6 +24,7 @@ mod verdict;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
@@ -33,7 +34,7 @@ use crate::tidy;
 use crate::workspace::{Workspace, cargo};
 use artifacts::Artifacts;
 use process::Finished;
-use sections::{BESIDE, COMPUTING, SECTIONS, Section, Work};
+use sections::{APART, BESIDE, COMPUTING, READING, SECTIONS, Section, Work};
 use share::Share;
 use tally::Tally;
 use verdict::Verdict;
@@ -56,6 +57,9 @@ const ONCE: &str = "xtask/rustc";
 
 /// Cargo leaves out the lines of functions, which take an eighth of the time of a build; [`ONCE`] has them written where tests look for them.
 const UNLINED: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "0");
+
+/// Nothing is kept for a second build where there is none.
+const UNTRACED: (&str, &str) = ("CARGO_INCREMENTAL", "0");
 
 /// Arguments of cargo that lint everything.
 const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -100,7 +104,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let lacking = std::thread::scope(|scope| {
         let install = || packages::prepare(arguments.install, &workspace.target);
         let installing = runs_programs(only).then(|| scope.spawn(install));
+        let reading = scope.spawn(|| run_beside(READING, LESS_URGENT, only, &workspace, end, &mut None));
         row(&before, &workspace, end - sections::kept(programs.iter().copied()), &mut built, &mut sum);
+        sum.add(joined(reading));
         let lacking = installing.map(|thread| thread.join().map_err(|_| anyhow!("installing has panicked"))?);
         lacking.unwrap_or_else(|| Ok(Vec::new()))
     });
@@ -110,13 +116,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     std::thread::scope(|scope| {
         let (workspace, computed) = (&workspace, &mut computed);
         let computing = scope.spawn(move || run_beside(COMPUTING, LESS_URGENT, only, workspace, end, computed));
-        let beside = scope.spawn(move || run_beside(BESIDE, LEAST_URGENT, only, workspace, end, &mut None));
+        let [beside, apart] =
+            [BESIDE, APART].map(|of| scope.spawn(move || run_beside(of, LEAST_URGENT, only, workspace, end, &mut None)));
         row(&programs, workspace, end, &mut waiting, &mut sum);
-        for row in [computing, beside] {
-            sum.add(row.join().unwrap_or_else(|_| Tally::failed(1)));
-        }
+        [computing, beside, apart].into_iter().for_each(|row| sum.add(joined(row)));
     });
     Ok(finish(&sum))
+}
+
+/// What a row came to; one that has panicked has failed.
+fn joined(row: ScopedJoinHandle<'_, Tally>) -> Tally {
+    row.join().unwrap_or_else(|_| Tally::failed(1))
 }
 
 /// Two tests for each CPU, unless it is said otherwise.
@@ -128,8 +138,7 @@ fn at_a_time() -> String {
 /// Runs what needs no build, and what the change touches.
 fn run_fast(workspace: &Workspace) -> ExitCode {
     let (start, mut sum) = (Instant::now(), Tally::default());
-    let before: Vec<_> = SECTIONS.iter().take_while(|section| !matches!(section.work, Work::Build)).collect();
-    row(&before, workspace, start + sections::WHOLE, &mut None, &mut sum);
+    row(&READING.iter().collect::<Vec<_>>(), workspace, start + sections::WHOLE, &mut None, &mut sum);
     let share = Share::new(fast::SECONDS);
     let cargo = |arguments: &[&str]| run_cargo(workspace, arguments, UNTOLD, &share);
     let verdict = fast::check(workspace, cargo, &share).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
@@ -205,7 +214,7 @@ fn verdict(
 ) -> anyhow::Result<Verdict> {
     let verdict = match &section.work {
         Work::Tidy => check_rules()?,
-        Work::Documents => facade::check(workspace, share)?,
+        Work::Documents => facade::check(workspace, &once(workspace)?, share)?,
         Work::Features => features::check(workspace, |arguments| run_cargo(workspace, arguments, UNTOLD, share), share)?,
         Work::Check(arguments, variables) => {
             let outcome = run_cargo(workspace, arguments, variables, share)?;
@@ -244,7 +253,7 @@ fn run_cargo(
     let variables = variables.iter().map(|(name, value)| (name, value.as_ref()));
     command.args(arguments).envs(variables).current_dir(&workspace.root);
     if packages::in_ci() {
-        command.env("CARGO_INCREMENTAL", "0"); // nothing is built there a second time
+        command.env(UNTRACED.0, UNTRACED.1);
     }
     process::run(command, share)
 }
@@ -256,7 +265,7 @@ fn once(workspace: &Workspace) -> anyhow::Result<Vec<(&'static str, String)>> {
     }
     let wrapper = workspace.root.join(ONCE).into_os_string().into_string();
     let wrapper = wrapper.map_err(|path| anyhow!("{}: the path of the workspace is not UTF-8", path.display()))?;
-    Ok(vec![("RUSTC_WORKSPACE_WRAPPER", wrapper), (UNLINED.0, UNLINED.1.to_owned())])
+    Ok(vec![("RUSTC_WORKSPACE_WRAPPER", wrapper), (UNLINED.0, UNLINED.1.to_owned()), (UNTRACED.0, UNTRACED.1.to_owned())])
 }
 
 fn build(workspace: &Workspace, share: &Share, built: &mut Option<Arc<Artifacts>>) -> anyhow::Result<Verdict> {
@@ -312,7 +321,7 @@ mod tests {
     #[test]
     fn one_section_brings_the_build_if_it_needs_it() {
         assert_eq!(names(None).len(), SECTIONS.len());
-        assert_eq!(names(Some("tidy")), ["tidy"]);
+        assert_eq!(names(Some("tidy")), [""; 0]);
         assert_eq!(names(Some("drivers")), ["build", "drivers"]);
         assert_eq!(names(Some("simulation")), ["build"]);
     }
@@ -344,20 +353,29 @@ mod tests {
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("corelane-rustc-{}-{number}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
-        for name in ["rustc", "clippy-driver"] {
+        for name in ["rustc", "clippy-driver", "rustdoc"] {
             std::os::unix::fs::symlink("/bin/echo", folder.join(name)).unwrap();
         }
         let rustc = folder.join("rustc");
         let wrapper = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(ONCE);
-        let output = std::process::Command::new(wrapper).arg(&rustc).args(arguments.split(' ')).output();
+        let output = std::process::Command::new(wrapper).arg(&rustc).args(arguments.split(' ')).env("PATH", &folder).output();
         std::fs::remove_dir_all(&folder).unwrap();
         String::from_utf8(output.unwrap().stdout).unwrap().replace(rustc.to_str().unwrap(), "lints and")
     }
 
     #[test]
     fn what_builds_a_crate_lints_it() {
-        assert_eq!(called("x crates/svc/src/lib.rs"), "lints and x crates/svc/src/lib.rs -D warnings\n");
+        let tests = "x crates/svc/src/lib.rs --test";
+        assert_eq!(called(tests), format!("lints and {tests} -D warnings\n"));
         assert_eq!(called("-vV"), "-vV\n");
+    }
+
+    #[test]
+    fn what_others_are_linked_with_is_linted_with_its_tests() {
+        for source in ["crates/svc/src/lib.rs", "cli/src/main.rs"] {
+            assert_eq!(called(&format!("x {source}")), format!("x {source} -C codegen-units=1 -D warnings\n"));
+            assert!(called(&format!("x {source} --test")).starts_with("lints and "));
+        }
     }
 
     #[test]
@@ -370,12 +388,11 @@ mod tests {
         for arguments in unoptimised {
             assert_eq!(called(arguments), format!("lints and {arguments} -C opt-level=0 -D warnings\n"));
         }
-        for arguments in [
-            "x crates/svc/src/lib.rs --test",
-            "x crates/rss/src/lib.rs --out-dir /a/tests/b.rs",
-            "x crates/isr/tests/dispatch.rs --test",
-            "x load/tests/all/main.rs --test",
-        ] {
+        let plain = "x crates/rss/src/lib.rs --out-dir /a/tests/b.rs";
+        assert_eq!(called(plain), format!("{plain} -C codegen-units=1 -D warnings\n"));
+        for arguments in
+            ["x crates/svc/src/lib.rs --test", "x crates/isr/tests/dispatch.rs --test", "x load/tests/all/main.rs --test"]
+        {
             assert_eq!(called(arguments), format!("lints and {arguments} -D warnings\n"));
         }
         assert_eq!(called("/a/tests/b.rs"), "/a/tests/b.rs\n");
@@ -383,19 +400,22 @@ mod tests {
 
     #[test]
     fn lines_are_written_where_tests_look_for_them() {
-        let lines = "-C debuginfo=line-tables-only -C strip=none -D warnings\n";
-        assert_eq!(called("x crates/lane/src/lib.rs"), format!("lints and x crates/lane/src/lib.rs {lines}"));
-        assert!(called("x crates/corelane/tests/all/main.rs --test").ends_with(lines));
+        let lines = "-C debuginfo=line-tables-only -C strip=none";
+        assert!(called("x crates/lane/src/lib.rs").starts_with(&format!("x crates/lane/src/lib.rs {lines} ")));
+        assert!(called("x crates/corelane/tests/all/main.rs --test").contains(lines));
         assert!(!called("x crates/svc/src/lib.rs").contains("debuginfo"));
     }
 
     #[test]
     fn what_is_never_run_is_not_linked() {
         let whole = "--emit=dep-info,link x";
-        for source in ["crates/tls/examples/tls.rs", "crates/wire/benches/checksum.rs --cfg test", "bench/src/main.rs"] {
+        for source in ["crates/tls/examples/tls.rs", "crates/wire/benches/checksum.rs --cfg test"] {
             let looked_at = format!("lints and --emit=dep-info,metadata x {source} -D warnings\n");
             assert_eq!(called(&format!("{whole} {source}")), looked_at);
         }
+        let documented = "x bench/src/main.rs --document-private-items -D warnings -Z unstable-options --output-format json\n";
+        let looked_at = "--emit=dep-info,metadata x bench/src/main.rs -C codegen-units=1 -D warnings\n";
+        assert_eq!(called(&format!("{whole} bench/src/main.rs")), [documented, looked_at].concat());
         for source in ["crates/corelane/examples/lengths.rs --test", "bench/src/main.rs --test", "cli/src/main.rs"] {
             assert!(called(&format!("{whole} {source}")).contains(whole), "{source}");
         }

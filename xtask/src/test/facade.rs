@@ -16,12 +16,18 @@ use signatures::Documents;
 /// Name and folder of the crate that is all a program needs.
 const FACADE: (&str, &str) = ("corelane", "crates/corelane");
 
+/// The package of the program that is documented, and has no library.
+const PROGRAM: &str = "corelane-bench";
+
 /// Its module that only a feature brings: what stands outside of it must be shown outside of it.
 const BY_FEATURE: &str = "testing";
 
-/// Two checks: what rustdoc warns of in any document, and names in signatures that the facade does not show.
-pub fn check(workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
-    let outcome = write(workspace, share)?;
+/// Two checks: what rustdoc warns of in any document, and names in signatures that the facade does not show. `variables` are those of the build, if it is the only one.
+pub fn check(workspace: &Workspace, variables: &[(&str, String)], share: &Share) -> anyhow::Result<Verdict> {
+    let mut outcome = write(workspace, variables, share)?;
+    if variables.is_empty() && outcome.success {
+        outcome = write_program(workspace, share)?;
+    }
     let mut verdict = Verdict::one(outcome.success, outcome.output);
     if !outcome.success {
         return Ok(verdict);
@@ -52,12 +58,25 @@ fn packages(workspace: &Workspace, name: &str, folder: &str) -> anyhow::Result<B
     Ok(names)
 }
 
-/// Has rustdoc write what all members show, in a form that [`read`] reads; what it warns of fails.
-fn write(workspace: &Workspace, share: &Share) -> anyhow::Result<Finished> {
+/// Has rustdoc write what the libraries of all members show, in a form that [`read`] reads; what it warns of fails. That the build had features less would show
+/// in how long it takes: all are built that it has not.
+fn write(workspace: &Workspace, variables: &[(&str, String)], share: &Share) -> anyhow::Result<Finished> {
+    let documents = workspace.target.join("doc");
+    let documents = documents.to_str().with_context(|| format!("{}: the path is not UTF-8", documents.display()))?;
+    let flags = ["-D", "warnings", "-Z", "unstable-options", "--output-format", "json", "--out-dir", documents];
     let mut command = cargo();
-    command.args(["doc", "--no-deps", "--workspace", "--all-features"]).current_dir(&workspace.root);
+    command.args(["test", "--doc", "--no-fail-fast", "--workspace", "--all-features"]).current_dir(&workspace.root);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     command.env("RUSTDOC", Path::new(env!("CARGO_MANIFEST_DIR")).join("rustdoc.sh"));
-    command.env("RUSTDOCFLAGS", "-D warnings -Z unstable-options --output-format json");
+    command.env("CARGO_ENCODED_RUSTDOCFLAGS", flags.join("\x1f"));
+    process::run(command, share)
+}
+
+/// The same of the one program that has documents. What builds all once does it there.
+fn write_program(workspace: &Workspace, share: &Share) -> anyhow::Result<Finished> {
+    let mut command = cargo();
+    command.args(["doc", "--no-deps", "--package", PROGRAM]).current_dir(&workspace.root);
+    command.env("RUSTDOCFLAGS", "-D warnings");
     process::run(command, share)
 }
 
@@ -108,7 +127,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("corelane-facade-{}-{name}", std::process::id()));
         let workspace = small(&folder, facade);
         let packages = ["below", "facade"].map(str::to_owned).into();
-        let outcome = write(&workspace, &Share::new(60));
+        let outcome = write(&workspace, &[], &Share::new(60));
         let documents = read(&workspace, &packages);
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(outcome.unwrap().success);
@@ -132,7 +151,7 @@ mod tests {
     fn a_link_that_leads_nowhere_fails() {
         let folder = std::env::temp_dir().join(format!("corelane-facade-{}-link", std::process::id()));
         let workspace = small(&folder, "//! [`Nothing`] is here.\n");
-        let outcome = write(&workspace, &Share::new(60));
+        let outcome = write(&workspace, &[], &Share::new(60));
         std::fs::remove_dir_all(&folder).unwrap();
         let outcome = outcome.unwrap();
         assert!(!outcome.success && outcome.output.contains("unresolved link to `Nothing`"), "{}", outcome.output);

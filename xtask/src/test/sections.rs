@@ -50,15 +50,19 @@ macro_rules! checked {
 }
 
 /// What is checked beside this workspace, with results of its own.
-const fn beside(arguments: Arguments) -> Work {
+const fn apart(arguments: Arguments) -> Work {
     // libfuzzer-sys would compile a fuzzer, in C++, for programs that are not linked here: it is told of one that is never looked at.
     Work::Check(arguments, &[("CARGO_TARGET_DIR", "target/beside"), ("CUSTOM_LIBFUZZER_PATH", "target/beside/never-linked.a")])
 }
 
-/// The build, what comes before it, and the test programs that need the machine, in the order in which they run.
+/// What reads the sources and needs nothing of the build: it runs beside that.
+pub const READING: &[Section] = &[
+    Section { name: "format", seconds: 20, work: Work::Check(&["fmt", "--all", "--check"], &[]) },
+    Section { name: "tidy", seconds: 40, work: Work::Tidy },
+];
+
+/// The build, and the test programs that need the machine, in the order in which they run.
 pub const SECTIONS: &[Section] = &[
-    Section { name: "format", seconds: 10, work: Work::Check(&["fmt", "--all", "--check"], &[]) },
-    Section { name: "tidy", seconds: 20, work: Work::Tidy },
     Section { name: "build", seconds: 600, work: Work::Build },
     Section {
         name: "drivers",
@@ -134,9 +138,6 @@ pub const BESIDE: &[Section] = &[
         seconds: 60, // where the build has not linted; what it leaves is theirs who follow
         work: Work::Lint,
     },
-    Section { name: "fuzz-rss", seconds: 20, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
-    Section { name: "fuzz-wire", seconds: 45, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
-    Section { name: "fuzz-isr", seconds: 15, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
     Section { name: "examples", seconds: 100, work: Work::Examples },
     Section { name: "documents", seconds: 140, work: Work::Documents },
     Section { name: "features", seconds: 100, work: Work::Features },
@@ -158,16 +159,20 @@ pub const BESIDE: &[Section] = &[
                 "corelane-kevent",
                 "-p",
                 "corelane-channel",
-                "--profile",
-                "loom",
                 "--lib",
                 "loom",
             ],
-            &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
+            &[("RUSTC_WORKSPACE_WRAPPER", "xtask/loom.sh")],
         ),
     },
-    // The longest, and the last: it has all that the others leave.
-    Section { name: "peers", seconds: 100, work: beside(&checked!("bench/peers/Cargo.toml")) },
+];
+
+/// What is checked beside this workspace: its results lie elsewhere, so it waits for none of [`BESIDE`], whose compilers have one lock.
+pub const APART: &[Section] = &[
+    Section { name: "fuzz-rss", seconds: 20, work: apart(&checked!("crates/rss/fuzz/Cargo.toml")) },
+    Section { name: "fuzz-wire", seconds: 45, work: apart(&checked!("crates/wire/fuzz/Cargo.toml")) },
+    Section { name: "fuzz-isr", seconds: 15, work: apart(&checked!("crates/isr/fuzz/Cargo.toml")) },
+    Section { name: "peers", seconds: 100, work: apart(&checked!("bench/peers/Cargo.toml")) },
 ];
 
 /// When each of `sections`, which run one after the other, has to have ended: the last at `end`, the others so early that those behind them have half of their
@@ -188,7 +193,7 @@ pub fn names() -> Vec<&'static str> {
 
 /// All sections.
 pub fn all() -> impl Iterator<Item = &'static Section> + Clone {
-    SECTIONS.iter().chain(COMPUTING).chain(BESIDE)
+    [READING, SECTIONS, COMPUTING, BESIDE, APART].into_iter().flatten()
 }
 
 /// Whether the crate in `folder` is one of `patterns`.
@@ -228,13 +233,13 @@ mod tests {
     #[test]
     fn what_is_installed_beside_the_build_has_no_longer_than_it_has() {
         let before = SECTIONS.iter().filter(|section| !matches!(section.work, Work::Programs(_)));
-        assert!(packages::SECONDS <= seconds(before));
+        assert!(packages::SECONDS.max(seconds(READING)) <= seconds(before));
     }
 
     #[test]
     fn what_runs_beside_the_programs_has_no_longer_than_they_have() {
         let programs = SECTIONS.iter().filter(|section| matches!(section.work, Work::Programs(_)));
-        assert!(seconds(COMPUTING).max(seconds(BESIDE)) <= seconds(programs));
+        assert!([COMPUTING, BESIDE, APART].into_iter().all(|row| seconds(row) <= seconds(programs.clone())));
     }
 
     fn seconds<'a>(sections: impl IntoIterator<Item = &'a Section>) -> u64 {
@@ -258,7 +263,7 @@ mod tests {
                 Work::Check(arguments, _) => arguments.contains(&"--locked") && arguments.contains(&manifest.as_str()),
                 _ => false,
             };
-            assert!(BESIDE.iter().any(checks), "no section checks {folder}");
+            assert!(APART.iter().any(checks), "no section checks {folder}");
         }
     }
 
