@@ -32,6 +32,9 @@ pub enum Became {
     Waits,
 }
 
+/// Options that no text of settings has.
+const UNKNOWN: &str = "\n";
+
 /// The services that run, in their order, as lanes have them.
 #[derive(Debug)]
 pub struct InForce(Vec<Parts>);
@@ -42,7 +45,7 @@ impl InForce {
         Self(served(began).into_iter().map(|(parts, _)| parts).collect())
     }
 
-    /// The changes to what is set now of services that are as they began but for such options. What could not be followed before is among them again. `names` are those of the services that run.
+    /// The changes to what is set now of services that are as they began but for such options. Those that could not be followed before are among them again. `names` are those of the services that run.
     pub fn changes(&self, now: &[Setting], names: &[String]) -> Vec<Change> {
         let now = served(now);
         let mut changes = Vec::new();
@@ -65,6 +68,11 @@ impl InForce {
     /// Lanes have this one from now on.
     pub fn note(&mut self, change: &Change) {
         self.0[change.at].live.clone_from(&change.options);
+    }
+
+    /// Some lanes may have this one, or have it later: nobody knows, so the next change is told whatever it is.
+    pub fn note_late(&mut self, change: &Change) {
+        UNKNOWN.clone_into(&mut self.0[change.at].live);
     }
 
     /// Those that lanes have as they are set now.

@@ -131,16 +131,20 @@ impl Reload {
             ));
             return;
         }
-        let follows = |change: &Change| {
+        for change in &changes {
             let whose = now.iter().find(|setting| setting.value() == change.value).map_or_else(String::new, Setting::called);
             match change.put_into_force(&self.services) {
-                Became::InForce => say(&format!("the options of {whose} are changed")),
-                Became::Late(lane) => say(&format!("the options of {whose} are changed, on lane {lane} when its turn ends")),
-                Became::Waits => return false,
+                Became::InForce => {
+                    services.note(change);
+                    say(&format!("the options of {whose} are changed"));
+                }
+                Became::Late(lane) => {
+                    services.note_late(change);
+                    say(&format!("the options of {whose} are changed, on lane {lane} when its turn ends"));
+                }
+                Became::Waits => {}
             }
-            true
-        };
-        changes.iter().filter(|change| follows(change)).for_each(|change| services.note(change));
+        }
     }
 }
 

@@ -165,7 +165,7 @@ fn a_hangup_changes_rules_and_upstreams_and_cuts_nobody() {
     server.signal(Signal::SIGHUP);
     until("what waits is named", || server.words().contains("head-bytes=8KiB\" counts from the next start on"));
     assert!(has(&exchange(&mut stream, "/", "a.example"), "X-B: 2"));
-    // What could not be followed is once it can be.
+    // A change that could not be followed is followed once it can be.
     write_beside(&first, "&field=/*=X-C: 3", "4KiB", ", \"echo=tcp://127.0.0.1:0\"");
     server.signal(Signal::SIGHUP);
     until("what waits is named", || server.words().contains("echo=tcp://127.0.0.1:0\" counts from the next start on"));

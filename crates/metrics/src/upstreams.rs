@@ -10,8 +10,9 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long lanes are waited for in all.
+/// How long lanes are waited for with each question, and with all: a lane that is stuck does not answer the first.
 const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE_IN_ALL: Duration = Duration::from_secs(1);
 
 /// For who looks again so soon, nobody is asked anew.
 const FRESH: Duration = Duration::from_millis(100);
@@ -63,9 +64,9 @@ impl Watched {
 }
 
 fn gathered(services: &LiveServices) -> Option<Vec<Shown>> {
-    let (mut gathering, due) = (Gathering::new(), Instant::now() + PATIENCE);
+    let (mut gathering, due) = (Gathering::new(), Instant::now() + PATIENCE_IN_ALL);
     while let Some(question) = gathering.question() {
-        let left = due.saturating_duration_since(Instant::now());
+        let left = due.saturating_duration_since(Instant::now()).min(PATIENCE);
         let answers = match question.service {
             None => services.glance(&question.words, left),
             Some(number) => services.glance_one(number, &question.words, left),

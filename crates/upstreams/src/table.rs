@@ -24,7 +24,7 @@ const UPSTREAMS_MAX: usize = 4 * crate::targets::TARGETS_MAX * ADDRESSES_MAX;
 /// Checks that are under way at once, on one lane.
 const CHECKS_MAX: usize = 16;
 
-/// Names that are asked for at once, so that one whose server hangs does not hold up the others. A lane has three helper threads for such calls by default: one is left.
+/// Names that are asked for at once, so that one whose server hangs does not hold up the others. A lane has three helper threads for such calls by default: one table leaves one of them.
 const RESOLUTIONS_MAX: usize = 2;
 
 /// When a name is asked for again that was not resolved.
@@ -59,7 +59,7 @@ pub struct Upstreams {
     /// Nobody asks for a name before.
     rests_until: Instant,
     /// Words of an upstream for which there was no place, until the operator is told.
-    unplaced: Option<String>,
+    unplaced: Option<(String, usize)>,
     /// Reused by each choice.
     candidates: Vec<Candidate>,
     /// With what checks of upstreams behind TLS begin.
@@ -129,9 +129,11 @@ impl Upstreams {
         // One that went and comes back is a new one.
         let is_of = |listed: &Listed| !listed.is_gone && listed.of == of && (of.is_some() || listed.target.group() == 0);
         let before: Vec<usize> = (0..self.listed.len()).filter(|&number| is_of(&self.listed[number])).collect();
+        // Those of the first settings serve until newer ones are known: those in between were to take their place.
+        let is_pending = before.iter().any(|&number| self.listed[number].is_replaced);
         for &number in &before {
             match targets.iter().find(|target| target.is_same(&self.listed[number].target)) {
-                None if of.is_none() => self.listed[number].is_replaced = true,
+                None if of.is_none() && self.listed[number].is_replaced == is_pending => self.listed[number].is_replaced = true,
                 None => self.let_go(number as u16),
                 Some(target) => {
                     self.listed[number].is_replaced = false;
@@ -158,7 +160,12 @@ impl Upstreams {
         let is_there = |listed: &&Listed| !listed.is_gone && listed.of.is_none() && listed.target.group() == 0;
         let is_new = |listed: &&Listed| is_there(listed) && !listed.is_replaced;
         let is_unread = self.listed.iter().filter(is_new).any(|listed| listed.replaces && !listed.is_known);
-        let are_known = !is_unread && self.listed.iter().filter(is_new).any(|listed| listed.is_known);
+        // A source that was read is none of those that it names.
+        let is_one = |listed: &&Listed| match listed.of {
+            Some(source) => !listed.is_gone && is_new(&&self.listed[usize::from(source)]),
+            None => is_new(listed) && !matches!(listed.target.place(), Place::Source(_)),
+        };
+        let are_known = !is_unread && self.listed.iter().filter(is_one).any(|listed| listed.is_known);
         for number in 0..self.listed.len() {
             let listed = &self.listed[number];
             // Nobody has anything of one that is not known.
@@ -195,7 +202,7 @@ impl Upstreams {
         };
         let free = self.listed.iter().enumerate().position(|(number, listed)| listed.is_gone && !is_used(number));
         let number = free.unwrap_or(self.listed.len());
-        // What an operator said of a source holds for what it names later.
+        // The operator has drained all that a source names, now and later.
         let is_drained = of.is_some_and(|source| self.listed[usize::from(source)].is_drained);
         let new = Listed { is_drained, ..Listed::new(target, of) };
         match free {
@@ -209,9 +216,9 @@ impl Upstreams {
         number
     }
 
-    /// Takes in one that is written as an address, now or when there is a place for it.
-    fn place(&mut self, number: u16, now: Instant) {
-        let Place::At(address) = self.listed[usize::from(number)].target.place().clone() else { return };
+    /// Takes in one that is written as an address, now or when there is a place for it. Returns whether there is one.
+    fn place(&mut self, number: u16, now: Instant) -> bool {
+        let Place::At(address) = self.listed[usize::from(number)].target.place().clone() else { return true };
         let has_place = self.admit(number, address, Some(now));
         let listed = &mut self.listed[usize::from(number)];
         if has_place {
@@ -220,6 +227,7 @@ impl Upstreams {
             listed.resolve_at = now + RESOLVE_AGAIN;
             self.lacks_place(number);
         }
+        has_place
     }
 
     /// There is no place for an upstream, or for all addresses of one: the operator is told once.
@@ -229,13 +237,15 @@ impl Upstreams {
         );
         let listed = &mut self.listed[usize::from(number)];
         if let Some(new) = listed.failed(&words) {
-            self.unplaced = Some(format!("upstream {}: {new}", listed.target.name()));
+            let (words, count) = self.unplaced.take().unwrap_or_else(|| (format!("upstream {}: {new}", listed.target.name()), 0));
+            self.unplaced = Some((words, count + 1));
         }
     }
 
     /// Words for the operator, if there was no place for an upstream since they were taken last.
     pub fn take_unplaced(&mut self) -> Option<String> {
-        self.unplaced.take()
+        let (words, count) = self.unplaced.take()?;
+        Some(if count > 1 { format!("{words}; so are {} more", count - 1) } else { words })
     }
 
     /// Has those checked that were not yet: not all at once, and not on all lanes at once.
@@ -514,8 +524,9 @@ impl Upstreams {
                 [] => one.address.to_string() == name,
                 targets => targets.contains(&usize::from(one.target)),
             };
-            if is_named && !one.is_leaving {
-                addresses += 1;
+            if is_named {
+                // One that is leaving may come back.
+                addresses += usize::from(!one.is_leaving);
                 if one.is_drained != is_drained {
                     one.is_drained = is_drained;
                     changed(one);
@@ -545,14 +556,20 @@ impl Upstreams {
         Some(due)
     }
 
-    /// Takes in those that are due again to have a place.
+    /// Takes in those that are due again to have a place, as far as there is one.
     fn place_due(&mut self, now: Instant) {
         let is_due = |listed: &Listed| listed.resolve_at <= now && matches!(listed.target.place(), Place::At(_));
-        for number in 0..self.listed.len() {
-            if is_due(&self.listed[number]) {
-                self.place(number as u16, now);
-                self.check_first(now);
+        let due: Vec<usize> = (0..self.listed.len()).filter(|&number| is_due(&self.listed[number])).collect();
+        let mut has_place = true;
+        for &number in &due {
+            if has_place {
+                has_place = self.place(number as u16, now);
+            } else {
+                self.listed[number].resolve_at = now + RESOLVE_AGAIN;
             }
+        }
+        if !due.is_empty() {
+            self.check_first(now);
         }
     }
 

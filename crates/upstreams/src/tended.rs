@@ -77,7 +77,7 @@ impl Tended {
     fn alarm_next<T: Talk>(&self, cx: &mut Cx<'_, T>) {
         let next = self.checks.next_due(&self.upstreams, cx.now());
         if next < Instant::NEVER {
-            // At the bound of alarms, a resolution or a check that ends sets the next one.
+            // At the bound of alarms, a resolution or a check that ends sets the next one. Where none is under way, the service is called anew only by what its clients do.
             let _ = cx.start_alarm(next, self.tending.alarm);
         }
     }

@@ -257,7 +257,7 @@ catalogue! {
         Receives "receives" Counter "receives" "Receives from connections that brought bytes.";
         Sends "sends" Counter "sends" "Sends to connections.";
         SendsShort "sends_short" Counter "sends" "Sends that took only a part because the socket's buffer was full.";
-        DatagramsIn "datagrams_in" Counter "datagrams" "Datagrams received.";
+        DatagramsIn "datagrams_in" Counter "datagrams" "Datagrams received, but for those that a socket with one peer had of others.";
         DatagramsOut "datagrams_out" Counter "datagrams" "Datagrams sent.";
         DatagramsRefused "datagrams_refused" Counter "datagrams" "Datagrams not sent because the kernel or a limit refused them.";
         TrainsIn "trains_in" Counter "trains" "Trains received (GRO); a datagram alone is a train of one.";

@@ -294,7 +294,7 @@ impl FastPath {
         self.ends.iter().filter_map(OnceLock::get).map(|end| self.drops(end.device)).sum()
     }
 
-    /// WayEnds all ways that were learnt so far.
+    /// Ends all ways that were learnt so far.
     pub fn unlearn(&self) {
         self.generation.raise();
     }

@@ -78,6 +78,8 @@ impl Proxy {
         let Some(targets) = live(options) else { return false };
         let follows = self.tended.retarget(cx, &targets);
         self.tend(cx);
+        // Some may have an address already.
+        self.serve_early(cx);
         follows
     }
 

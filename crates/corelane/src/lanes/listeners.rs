@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 impl Running {
     /// The listeners for `at` that were handed over, by a service manager or by the process that is taken over, and are no service's. Each is given once. They
-    /// do not block. [`Lanes::listens_also`] has named the address before.
+    /// do not block. [`Lanes::listens_also`](crate::Lanes::listens_also) has named the address before.
     pub fn listeners(&mut self, at: SocketAddr) -> Vec<TcpListener> {
         let is_for = |(handed, _): &mut (SocketAddr, OwnedFd)| covers(at, *handed);
         self.listeners.extract_if(.., is_for).map(|(_, socket)| socket.into()).collect()

@@ -120,6 +120,8 @@ pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usi
         }
         // An upstream may close what is idle just as it is used (RFC 9112 section 9.3.1).
         Fault::Stale if way.facts.is_idempotent && !way.content_began && std::mem::take(&mut way.may_repeat) => false,
+        // Nothing of it has left.
+        Fault::Unasked if !way.content_began && std::mem::take(&mut way.may_repeat) => false,
         _ => return Err(fault),
     };
     (way.active_at, way.began_at) = (now, now);

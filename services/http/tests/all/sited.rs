@@ -169,7 +169,7 @@ fn other_hosts_are_answered_for_as_long_as_they_are_redirected() {
                 "{redirects}"
             );
         }
-        // What is of the whole place makes no difference.
+        // Options of the whole place make no difference.
         let running = serving(driver, &format!("cache-bytes=1MiB&redirect=/x=/y&{site}"));
         assert_eq!(came(&ask(&mut connect(&running), "/x", "b.example")), "308");
         // Where there are upstreams, they are there without redirects as well.
