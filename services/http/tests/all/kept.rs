@@ -3,7 +3,6 @@
 use super::sited::{DRIVERS, connect, rows, serving, told};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long the server behind waits for anything.
@@ -31,7 +30,8 @@ fn accept(listener: &TcpListener) -> TcpStream {
             }
             Err(error) => assert!(error.kind() == ErrorKind::WouldBlock && Instant::now() < due, "no connection comes: {error}"),
         }
-        sleep(Duration::from_millis(1));
+        // reason: it is polled, so that a connection that never comes fails the test and does not hang it.
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
