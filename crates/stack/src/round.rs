@@ -262,7 +262,7 @@ impl<'a> Round<'a> {
         packet.ip = Ip::of_whole(datagram, &packet.first, before);
         let Some(ip) = packet.ip else { return self.drop(Drop::Malformed, packet) };
         let is_in_tunnel = opening::tunnel_of(self.tunnels, &packet, &ip).is_some();
-        packet.flow = self.placing.flow_of(&packet, &ip).filter(|_| !is_in_tunnel);
+        packet.flow = self.flow(&packet, &ip).filter(|_| !is_in_tunnel);
         self.arrive(if ip.source.is_ipv4() { Number::IP_DIRECT } else { Number::IP6_DIRECT }, packet);
     }
 

@@ -11,7 +11,7 @@
 //!   `user_frac` only then. With the rules as a tree the CPU has time to spare, and the ring is the limit again; the bus would be the next, at 62 MB/s.
 //! * `burst_max` **cannot matter** there: the controller's burst stays below 60, so that 300 in place of 150 gives the same run, frame by frame. Its published harm has no
 //!   cause in the controller.
-//! * `reg_frac` is worth a thousandth of a tick: what it saves is a read across the bus (`status_ns`).
+//! * `reg_frac` is worth a thousandth of a tick where a read across the bus (`status_ns`), which it saves, takes 1 us at 1000 ticks a second. Those of the post are not known, and cost nothing here.
 //! * Where the CPU is not the limit, the burst climbs to `burst_max`, and each tick asks the card for it, chunk by chunk, though nothing waits. There a larger `burst_max` takes more of the CPU
 //!   for the same frames, and more polls are lost when load comes back.
 //!

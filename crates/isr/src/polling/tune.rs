@@ -253,7 +253,8 @@ impl Tuner {
     /// Whether what is tried takes so much less of the CPU that something else is the limit then, which could not be seen before.
     fn frees(&self, trial: &Trial) -> bool {
         let is_for_that = self.dimensions[trial.dimension].bears != Bears::UserShare;
-        is_for_that && trial.seen.network_share.saturating_add(FREES_LEAST) <= self.best_seen.network_share
+        let carries_as_much = trial.seen.gain(&self.best_seen) > -self.look.gain_least;
+        is_for_that && carries_as_much && trial.seen.network_share.saturating_add(FREES_LEAST) <= self.best_seen.network_share
     }
 
     fn next_trial(&mut self) -> Step {

@@ -40,7 +40,9 @@ impl Fault {
     fn status(self) -> Status {
         match self {
             Self::Nobody | Self::Cut | Self::Full | Self::Memory => Status::SERVICE_UNAVAILABLE,
-            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Unasked | Self::Lost | Self::Malformed => Status::BAD_GATEWAY,
+            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Unasked | Self::Lost | Self::Malformed => {
+                Status::BAD_GATEWAY
+            }
             Self::Unheard | Self::Silent => Status::GATEWAY_TIMEOUT,
         }
     }
@@ -77,7 +79,7 @@ impl Fault {
             Self::Nobody | Self::Cut | Self::Full | Self::Memory => HttpCounter::ForwardsRefused,
             Self::Unreachable | Self::Untrusted | Self::Stale | Self::Unasked | Self::Lost | Self::Malformed => {
                 HttpCounter::ForwardsFailed
-            },
+            }
             Self::Unheard | Self::Silent => HttpCounter::ForwardsTimedOut,
         }
     }

@@ -25,7 +25,7 @@ const NOISE_FIRST: (f64, f64) = (0.03, 4.0);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
     /// What is better by a smaller part counts as the same.
-    gain_least: f64,
+    pub(super) gain_least: f64,
     /// Measurements at least and at most.
     tried: (u32, u32),
 }
