@@ -594,6 +594,52 @@ fn those_that_serve_stay_until_those_in_their_place_are_known() {
 }
 
 #[test]
+fn names_without_an_address_take_nobodys_place_and_settings_in_between_go() {
+    let mut table = table("10.0.0.1:1", Settings::new());
+    let serving = |table: &Upstreams| {
+        let rows = table.rows(at(0)).into_iter().filter(|row| row.state == State::Up);
+        rows.map(|row| row.name).collect::<Vec<_>>()
+    };
+    let retarget = |table: &mut Upstreams, targets: &str| assert!(table.retarget(&targets.parse().unwrap(), at(0)));
+    retarget(&mut table, "file:/list");
+    says(&mut table, 0, Ok(Some("a.test:1")), 1);
+    assert_eq!(serving(&table), ["10.0.0.1:1"], "a source that was read is none of those that it names");
+    assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
+    table.resolved(0, at(0), Err("nobody knows it".to_owned()));
+    assert_eq!(serving(&table), ["10.0.0.1:1"]);
+    retarget(&mut table, "file:/other,10.0.0.3:1");
+    assert_eq!(serving(&table), ["10.0.0.1:1", "10.0.0.3:1"]);
+    retarget(&mut table, "file:/third");
+    assert_eq!(serving(&table), ["10.0.0.1:1"], "those in between were to take its place");
+    says(&mut table, 0, Ok(Some("10.0.0.5:1")), 1);
+    assert_eq!(serving(&table), ["10.0.0.5:1"]);
+}
+
+#[test]
+fn an_address_that_comes_back_is_as_its_name() {
+    let mut table = table("a.test:1", Settings::new());
+    let mut now = 0;
+    let mut resolve = |table: &mut Upstreams, found: &[&str]| {
+        assert!(matches!(table.due(at(now)), Some(Due::Resolve { .. })));
+        table.resolved(0, at(now), Ok(addresses(found)));
+        now += 60_000;
+    };
+    let drained = |table: &Upstreams| table.rows(at(0)).iter().filter(|row| row.state == State::Drained).count();
+    resolve(&mut table, &["10.0.0.1:1"]);
+    let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+    assert_eq!(table.drain("a.test:1"), 1);
+    resolve(&mut table, &["10.0.0.2:1"]);
+    assert_eq!(table.enable("a.test:1", at(0)), 1, "the one that leaves does not count");
+    resolve(&mut table, &["10.0.0.1:1", "10.0.0.2:1"]);
+    assert_eq!((drained(&table), table.serves(used)), (0, true));
+    resolve(&mut table, &["10.0.0.2:1"]);
+    table.drain("a.test:1");
+    resolve(&mut table, &["10.0.0.1:1", "10.0.0.2:1"]);
+    assert_eq!((drained(&table), table.serves(used)), (2, false));
+    table.end(used);
+}
+
+#[test]
 fn a_source_is_taken_out_with_all_that_it_names_now_and_later() {
     let mut table = table("file:/list,10.0.0.9:1", Settings { slow_start: 10 * SECOND, ..Settings::new() });
     assert_eq!(table.drain("file:/list"), 1, "before it has named any");
