@@ -8,7 +8,7 @@
 //!                                                                  all else ------> words, with its place
 //! ```
 
-use super::live::{Became, Change, InForce};
+use super::live::{Became, InForce};
 use super::log::Log;
 use super::rule;
 use super::settings::{self, SERVICES, Setting};
