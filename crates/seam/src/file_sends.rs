@@ -32,8 +32,8 @@ struct FileSend<A> {
     asker: Option<A>,
     socket: Socket,
     sync: bool,
+    /// None before it is open, and once it is being closed.
     file: Option<File>,
-    is_closing: bool,
     sent: u64,
     length: u64,
 }
@@ -76,7 +76,7 @@ impl<A> FileSends<A> {
     /// # Panics
     /// If a file is being sent to that connection.
     pub fn begin(&mut self, asker: A, socket: Socket, (beneath, path): (Option<File>, PathBuf), sync: bool) -> (Handle, Op) {
-        let send = FileSend { asker: Some(asker), socket, sync, file: None, is_closing: false, sent: 0, length: 0 };
+        let send = FileSend { asker: Some(asker), socket, sync, file: None, sent: 0, length: 0 };
         let key = self.sends.insert(send);
         let other = self.of.insert(socket.into(), key);
         assert!(other.is_none(), "a connection has at most one send under way");
@@ -107,10 +107,6 @@ impl<A> FileSends<A> {
         let index = handle.index();
         let send = self.sends.at_mut(index);
         assert!(Self::is_step(handle));
-        if send.is_closing {
-            self.sends.remove_at(index);
-            return FileStep { told: None, next: None };
-        }
         let told = match send.asker.take() {
             Some(asker) => {
                 let fault = match send.go_on(outcome) {
@@ -124,7 +120,7 @@ impl<A> FileSends<A> {
                 self.of.remove(send.socket.into());
                 Some((asker, send.socket, send.outcome(fault)))
             }
-            // It was told with all that had left: only a file that has been opened since is to be closed.
+            // It was told with all that had left: only a file that has been opened since is to be closed, and one that was closed is done with.
             None => {
                 if let Outcome::File(FileOutcome::Opened { file, .. }) = outcome {
                     send.file = Some(file);
@@ -136,7 +132,6 @@ impl<A> FileSends<A> {
             self.sends.remove_at(index);
             return FileStep { told, next: None };
         };
-        send.is_closing = true;
         FileStep { told, next: Some((handle, FileOp::Close { file }.into())) }
     }
 }
@@ -158,7 +153,6 @@ impl FileSends<Handle> {
             let FileStep { told, next } = self.take(completion.handle, completion.outcome);
             if let Some((handle, _, outcome)) = told {
                 completions.insert(at, Completion::last(handle, outcome.into()));
-                at += 1;
             }
             pushed.extend(next);
         }
