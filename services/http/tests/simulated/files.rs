@@ -1,6 +1,7 @@
 //! Clients with many requests for a site that changes under them, under faults: what is heard is always a file as it once was, whole or the part that was asked for, or
 //! the fault is said.
 
+use super::shop::repeated;
 use crate::files::tools::fill;
 use corelane::testing::{
     FaultCounts, FaultKind, Faults, MS, Play, Random, Rig, RigPlan, Talker, Turn, World, for_seeds, patient,
@@ -45,7 +46,7 @@ impl Site {
             _ => 3_000,
         };
         let (length, version) = (self.random.below(most) as usize, self.were.get(name).map_or(0, Vec::len));
-        let bytes: Vec<u8> = (0..length).map(|at| (at >> 6) as u8 ^ version as u8).collect();
+        let bytes = repeated(length, 64 * 256, |at| (at >> 6) as u8 ^ version as u8);
         // Under another name first, and then as a whole: whoever has the old one open keeps it.
         if self.is_there.insert(name, true) == Some(true) {
             world.remove_file(format!("site/{name}"));
