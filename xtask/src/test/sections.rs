@@ -57,8 +57,8 @@ const fn apart(arguments: Arguments) -> Work {
 
 /// What reads the sources and needs nothing of the build: it runs beside that.
 pub const READING: &[Section] = &[
-    Section { name: "format", seconds: 20, work: Work::Check(&["fmt", "--all", "--check"], &[]) },
-    Section { name: "tidy", seconds: 40, work: Work::Tidy },
+    Section { name: "format", seconds: 40, work: Work::Check(&["fmt", "--all", "--check"], &[]) },
+    Section { name: "tidy", seconds: 80, work: Work::Tidy },
 ];
 
 /// The build, and the test programs that need the machine, in the order in which they run.

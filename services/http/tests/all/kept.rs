@@ -88,7 +88,8 @@ fn an_answer_that_comes_before_its_request_is_whole_is_heard_and_nothing_is_smug
                 let close = if closes { "Connection: close\r\n" } else { "" };
                 say(&mut half, &format!("HTTP/1.1 403 Forbidden\r\n{close}Content-Length: 5\r\n\r\nearly"));
                 if closes {
-                    half.shutdown(Shutdown::Write).unwrap();
+                    // The proxy may have broken it off already.
+                    let _ = half.shutdown(Shutdown::Write);
                 }
                 assert!(hear(&mut client, "early").starts_with("HTTP/1.1 403 Forbidden\r\n"));
                 // What is left of the content reads like a request, and belongs to nobody.
