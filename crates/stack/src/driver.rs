@@ -549,15 +549,16 @@ impl<D: Driver> Driver for Stack<D> {
         let (mut wait, mut left) = (wait, at_most);
         for _ in 0..ROUNDS {
             self.before(wait, left);
-            let (waits, from) = (self.wait(wait), completions.len());
+            let (mut waits, from) = (self.wait(wait), completions.len());
             self.slept = (waits == Wait::No).then_some(0);
-            match self.polling.rests_until() {
-                Some(until) => self.leave_to_others(until, completions),
-                None => {
-                    self.polling.sleeps(waits);
-                    self.below.collect(waits, left, completions);
-                }
+            if let Some(until) = self.polling.rests_until() {
+                self.leave_to_others(until, completions);
+                // Packets may use up the lane's part each time: what came to sockets of the kernel is looked at behind each rest all the same.
+                waits = Wait::No;
             }
+            self.polling.sleeps(waits);
+            let room = left.saturating_sub(completions.len() - from);
+            self.below.collect(waits, room, completions);
             let goes_on = self.after(from, left, completions);
             left = at_most.saturating_sub(completions.len() - start);
             if !goes_on || left == 0 {
