@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, chown};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -23,6 +23,7 @@ on_each_driver!(
     an_interface_that_polls_goes_down_under_load_and_comes_up,
     lanes_of_one_interface_poll_side_by_side,
     services_at_the_kernels_sockets_leave_other_programs_theirs,
+    services_at_the_kernels_sockets_are_served_under_a_flood,
     what_polling_lacks_is_said,
     x_17_tuning_that_is_stopped_leaves_what_was_set,
     x_17_what_tuning_found_is_in_force
@@ -31,6 +32,8 @@ on_each_driver!(
 const POLLING: &str = "va,ip=10.9.0.2/24,ip=fd09::2/64,poll";
 /// For how long a lane that has nothing to do is looked at.
 const IDLE: Duration = Duration::from_secs(2);
+/// Requests that a service is asked beside a flood.
+const REQUESTS: u64 = 50;
 
 /// A file of each lane's thread of a process (proc_pid_task(5)).
 fn of_lane_threads(pid: u32, file: &str) -> Vec<String> {
@@ -229,6 +232,32 @@ fn services_at_the_kernels_sockets_leave_other_programs_theirs(driver: Driver) {
         until("it has slept for a second", || slept() >= before.1 + 100);
         let (used, slept) = (ticks(server.pid()) - before.0, slept() - before.1);
         assert!(used * 100 / (used + slept) <= 25, "{used} ticks of CPU beside {slept} of sleep: a tenth is the lane's");
+    });
+    ends(server);
+}
+
+/// Packets use up the lane's part each time. Counted is how often they were held, and the lane rested, for each request that was answered.
+fn services_at_the_kernels_sockets_are_served_under_a_flood(driver: Driver) {
+    let test = "polling_load::services_at_the_kernels_sockets_are_served_under_a_flood";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let port = format!("{POLLING},user_frac=90,other_programs=1");
+    let arguments = ["--lanes", "1", "--packet", &port, V4, "echo=tcp://127.0.0.1:60007"];
+    let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
+    flooded(server.pid(), || {
+        let held = || of_lanes(&server, "network_held")[0];
+        until("packets are held", || held() > 10);
+        let mut stream = in_network_of(server.pid(), || TcpStream::connect("127.0.0.1:60007").unwrap());
+        let before = held();
+        for _ in 0..REQUESTS {
+            stream.write_all(&[7; 64]).unwrap();
+            stream.read_exact(&mut [0; 64]).unwrap();
+        }
+        let rests = held() - before;
+        assert!(rests <= 10 * REQUESTS, "{REQUESTS} requests took {rests} rests");
     });
     ends(server);
 }
