@@ -24,7 +24,7 @@ const IDLE_WATCH: Duration = Duration::from_secs(2);
 /// Rounds in which the greatest rate of each server is found, of which a part is offered then.
 const PEAK_ROUNDS: usize = 3;
 
-/// What the columns of a cell do not say in which each server is offered a part of its own rate.
+/// The columns do not say that each server is offered a part of its own rate.
 const PART_NOTE: &str =
     "-third: an open loop, in which each is offered a third of the rate that it reached as fast as it could\n";
 

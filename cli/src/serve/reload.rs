@@ -26,7 +26,7 @@ use std::sync::{Mutex, PoisonError};
 /// The key of the level of the log.
 const LOG_LEVEL: &str = "log-level";
 
-/// What was read and is in force, and who changes it.
+/// The settings that were read and are in force, and what changes them.
 pub struct Reload {
     /// Changed by the one thread that hears signals.
     before: Mutex<Before>,
@@ -40,11 +40,11 @@ pub struct Reload {
     confined: Option<BTreeSet<u16>>,
 }
 
-/// What there was before.
+/// The settings as they were before a change.
 struct Before {
-    /// What was read the last time: words are said of what differs from it.
+    /// Those that were read the last time: words are said of what differs from them.
     read: Vec<Setting>,
-    /// What services have. One that could not follow has less than what was read.
+    /// Those that services have. One that could not follow lacks some of what was read.
     services: InForce,
 }
 

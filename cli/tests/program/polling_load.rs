@@ -30,6 +30,8 @@ on_each_driver!(
 );
 
 const POLLING: &str = "va,ip=10.9.0.2/24,ip=fd09::2/64,poll";
+/// The same, of a lane that leaves most of its CPU to other programs.
+const RESTING: &str = "va,ip=10.9.0.2/24,ip=fd09::2/64,poll,user_frac=90,other_programs=1";
 /// For how long a lane that has nothing to do is looked at.
 const IDLE: Duration = Duration::from_secs(2);
 /// Requests that a service is asked beside a flood.
@@ -178,16 +180,20 @@ fn asked<T>(server: &Server, to: &str, question: &[u8], body: impl FnOnce() -> T
     })
 }
 
-/// Thousands of questions come at once, and are answered in one call, which takes milliseconds.
-fn a_service_that_has_a_lane_for_too_long_is_named(driver: Driver) {
-    let test = "polling_load::a_service_that_has_a_lane_for_too_long_is_named";
+/// A lane with this port that polls, and with a service at the kernel's sockets.
+fn serves_beside(driver: Driver, test: &str, port: &str, service: &str) -> Option<Server> {
     if !can_run(&driver.case(test)) {
-        return;
+        return None;
     }
     let script = format!("{WIRE} && exec \"$0\" \"$@\"");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
-    let arguments = ["--lanes", "1", "--packet", POLLING, V4, "rpc=tcp://127.0.0.1:60111"];
-    let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
+    driver.start_under(test, &wrapper, &["--lanes", "1", "--packet", port, V4, service])
+}
+
+/// Thousands of questions come at once, and are answered in one call, which takes milliseconds.
+fn a_service_that_has_a_lane_for_too_long_is_named(driver: Driver) {
+    let test = "polling_load::a_service_that_has_a_lane_for_too_long_is_named";
+    let Some(server) = serves_beside(driver, test, POLLING, "rpc=tcp://127.0.0.1:60111") else { return };
     // A call of the procedure that does nothing (RFC 5531 section 9), behind its record's mark.
     let question = [1_u32 << 31 | 40, 9, 0, 2, 100_003, 3, 0, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
     let questions = question.repeat(20_000);
@@ -216,14 +222,7 @@ fn a_service_that_has_a_lane_for_too_long_is_named(driver: Driver) {
 /// Clients at the kernel's sockets wait while the lane rests. Without end to what they ask, it would use all of its CPU and never sleep.
 fn services_at_the_kernels_sockets_leave_other_programs_theirs(driver: Driver) {
     let test = "polling_load::services_at_the_kernels_sockets_leave_other_programs_theirs";
-    if !can_run(&driver.case(test)) {
-        return;
-    }
-    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
-    let wrapper = ["unshare", "--net", "sh", "-c", &script];
-    let port = format!("{POLLING},user_frac=90,other_programs=1");
-    let arguments = ["--lanes", "1", "--packet", &port, V4, "echo=tcp://127.0.0.1:60007"];
-    let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
+    let Some(server) = serves_beside(driver, test, RESTING, "echo=tcp://127.0.0.1:60007") else { return };
     asked(&server, "127.0.0.1:60007", &[7; 4096], || {
         let requests = || server.count("bytes_in");
         until("it answers", || requests() > 1 << 20);
@@ -239,14 +238,7 @@ fn services_at_the_kernels_sockets_leave_other_programs_theirs(driver: Driver) {
 /// Packets use up the lane's part each time. Counted is how often they were held, and the lane rested, for each request that was answered.
 fn services_at_the_kernels_sockets_are_served_under_a_flood(driver: Driver) {
     let test = "polling_load::services_at_the_kernels_sockets_are_served_under_a_flood";
-    if !can_run(&driver.case(test)) {
-        return;
-    }
-    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
-    let wrapper = ["unshare", "--net", "sh", "-c", &script];
-    let port = format!("{POLLING},user_frac=90,other_programs=1");
-    let arguments = ["--lanes", "1", "--packet", &port, V4, "echo=tcp://127.0.0.1:60007"];
-    let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
+    let Some(server) = serves_beside(driver, test, RESTING, "echo=tcp://127.0.0.1:60007") else { return };
     flooded(server.pid(), || {
         let held = || of_lanes(&server, "network_held")[0];
         until("packets are held", || held() > 10);

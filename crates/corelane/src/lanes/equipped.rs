@@ -17,7 +17,7 @@ use corelane_svc::{Steer, TransportAddress};
 use corelane_watch::Page;
 use std::sync::Arc;
 
-/// What all lanes of a program have in common.
+/// All that the lanes of a program have in common.
 pub(super) struct Equipped {
     pub(super) control: Arc<Control>,
     /// Tells the lanes something.

@@ -45,14 +45,19 @@ fn a_source_names_upstreams_and_a_broken_one_leaves_those_that_are_known() {
     assert_eq!(names(&table), ["10.0.0.9:1", "10.0.0.7:1"].map(up));
 }
 
+/// The names of those that are up.
+fn serving(table: &Upstreams) -> Vec<String> {
+    let rows = table.rows(at(0)).into_iter().filter(|row| row.state == State::Up);
+    rows.map(|row| row.name).collect()
+}
+
+fn retarget(table: &mut Upstreams, targets: &str) {
+    assert!(table.retarget(&targets.parse().unwrap(), at(0)));
+}
+
 #[test]
 fn those_that_serve_stay_until_those_in_their_place_are_known() {
     let mut table = table("10.0.0.1:1", Settings::new());
-    let serving = |table: &Upstreams| {
-        let rows = table.rows(at(0)).into_iter().filter(|row| row.state == State::Up);
-        rows.map(|row| row.name).collect::<Vec<_>>()
-    };
-    let retarget = |table: &mut Upstreams, targets: &str| assert!(table.retarget(&targets.parse().unwrap(), at(0)));
     retarget(&mut table, "file:/list");
     assert!(says(&mut table, 0, Err("/list: it is gone"), 1).is_some());
     assert_eq!(serving(&table), ["10.0.0.1:1"]);
@@ -82,11 +87,6 @@ fn those_that_serve_stay_until_those_in_their_place_are_known() {
 #[test]
 fn names_without_an_address_take_nobodys_place_and_settings_in_between_go() {
     let mut table = table("10.0.0.1:1", Settings::new());
-    let serving = |table: &Upstreams| {
-        let rows = table.rows(at(0)).into_iter().filter(|row| row.state == State::Up);
-        rows.map(|row| row.name).collect::<Vec<_>>()
-    };
-    let retarget = |table: &mut Upstreams, targets: &str| assert!(table.retarget(&targets.parse().unwrap(), at(0)));
     retarget(&mut table, "file:/list");
     says(&mut table, 0, Ok(Some("a.test:1")), 1);
     assert_eq!(serving(&table), ["10.0.0.1:1"], "a source that was read is none of those that it names");

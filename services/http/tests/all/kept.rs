@@ -3,7 +3,9 @@
 use super::sited::{DRIVERS, connect, rows, serving, told};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::thread::spawn;
+use std::time::Duration;
 
 /// How long the server behind waits for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -13,26 +15,19 @@ const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
 fn bound() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
     let to = format!("to={}", listener.local_addr().unwrap());
     (listener, to)
 }
 
 /// The next connection of the proxy's.
 fn accept(listener: &TcpListener) -> TcpStream {
-    let due = Instant::now() + PATIENCE;
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(false).unwrap();
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                return stream;
-            }
-            Err(error) => assert!(error.kind() == ErrorKind::WouldBlock && Instant::now() < due, "no connection comes: {error}"),
-        }
-        // reason: it is polled, so that a connection that never comes fails the test and does not hang it.
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let (told, heard) = channel();
+    let listener = listener.try_clone().unwrap();
+    // A thread waits for it, so that a connection that never comes fails the test and does not hang it.
+    spawn(move || told.send(listener.accept().unwrap().0));
+    let stream = heard.recv_timeout(PATIENCE).expect("a connection comes");
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
 }
 
 fn say(stream: &mut TcpStream, text: &str) {
