@@ -218,10 +218,6 @@ impl Found<'_> {
             machine.input_ended(is_cut);
             self.note_end(is_cut);
         }
-        let has_left = self.connection.busy.as_ref().is_some_and(|busy| !busy.raw.is_empty());
-        if passed.refused > 0 && has_left {
-            self.mark_blocked();
-        }
         if passed.refused > 0 {
             self.mark_starved(arena, passed.refused);
         }
@@ -237,11 +233,6 @@ impl Found<'_> {
         if let Some(busy) = self.connection.busy.as_mut().filter(|_| !is_cut) {
             busy.raw.clear();
         }
-    }
-
-    fn mark_blocked(&mut self) {
-        // reason: the bytes that it has left are in it.
-        self.connection.busy.as_mut().expect("what a transform has left has its place").block();
     }
 
     /// Has the next piece of a file read if one is due to the connection's transform, or one that is far to its socket.
