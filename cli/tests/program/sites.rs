@@ -281,9 +281,13 @@ fn record(question: &[u8], port: u16, is_cut: bool) -> Vec<u8> {
 
 /// A name server whose answers are cut, and whole by TCP.
 fn name_server(port: u16) -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let both = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Some((TcpListener::bind(socket.local_addr().unwrap()).ok()?, socket))
+    };
+    // Another may have the same number for TCP.
+    let (listener, socket) = std::iter::repeat_with(both).take(100).flatten().next().unwrap();
     let at = socket.local_addr().unwrap();
-    let listener = TcpListener::bind(at).unwrap();
     std::thread::spawn(move || {
         let mut bytes = [0; 512];
         while let Ok((read, from)) = socket.recv_from(&mut bytes) {
