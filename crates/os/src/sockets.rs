@@ -509,6 +509,16 @@ mod tests {
         assert!(accept(listener.as_fd()).unwrap().is_none());
     }
 
+    /// Linux would cut a peer that reads slowly, though it reads.
+    #[test]
+    fn no_time_is_set_for_what_a_closed_window_keeps_back_unless_asked_for() {
+        let (listener, address) = testing::listening("127.0.0.1:0", StreamOptions::new());
+        let _client = connected(&address);
+        wait_for(listener.as_fd(), libc::POLLIN);
+        let (socket, _) = accept(listener.as_fd()).unwrap().unwrap();
+        assert_eq!(sockopt::tcp_user_timeout(&socket), Ok(0));
+    }
+
     #[test]
     fn the_wildcard_takes_both_families_or_one() {
         for (v6_only, refused) in [(false, false), (true, true)] {
