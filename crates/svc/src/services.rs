@@ -353,7 +353,9 @@ impl Work for Services {
         if !self.started {
             self.start(kit);
         }
-        self.served.table.start_listening(kit);
+        if self.served.table.listeners.some_rest() {
+            self.served.table.start_listening(kit);
+        }
         self.served.table.revive_starved(&kit.arena, kit.now());
         self.served.table.agenda.handshake_steps = 0;
         self.served.judge_deliveries(kit);
@@ -417,7 +419,13 @@ impl Work for Services {
 
     #[inline]
     fn has_work(&self) -> bool {
-        self.served.table.has_work() || self.served.post_has_work()
+        let table = &self.served.table;
+        table.agenda.has_work()
+            || !table.notices.is_empty()
+            || table.nudges.are_due()
+            || table.sockets.has_work()
+            || table.requests.has_unheld()
+            || self.served.post_has_work()
     }
 
     fn has_news(&self) -> bool {

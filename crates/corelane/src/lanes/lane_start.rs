@@ -21,6 +21,7 @@ use corelane_svc::{Exchange, Services, Sharing, Steer};
 use corelane_watch::{ConnectionRows, LaneRow, PacketsRow, ServiceRow};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Everything that one lane's thread is given.
 pub(super) struct LaneStart {
@@ -212,7 +213,7 @@ impl Report for StandardError {
         report::line(record);
     }
 
-    fn dropped(&self) -> u64 {
+    fn dropped(&self) -> Option<Arc<AtomicU64>> {
         report::lost()
     }
 }

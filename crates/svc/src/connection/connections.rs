@@ -195,7 +195,7 @@ impl Connections {
         assert!(connection.machine.has_ended(), "a connection goes behind its end: {:?}", connection.machine);
         assert!(connection.timer.is_none(), "no deadline comes for what is gone");
         if let Some(busy) = connection.busy.take() {
-            agenda.recycle(busy);
+            agenda.boxes.recycle(busy);
         }
         connection.transform.take()
     }

@@ -1,7 +1,8 @@
 //! The limits of a connection in time: which of them comes first, and what is judged when it is over.
 
+use crate::connection::busy::{Blocked, Busy};
 use crate::connection::delivery::Delivery;
-use crate::connection::entry::{Blocked, Busy, Connection};
+use crate::connection::entry::Connection;
 use crate::connection::found::Found;
 use crate::connection::machine::{Draining, Phase};
 use crate::limits::{Limits, RATE_GRACE, SECOND};
@@ -26,7 +27,7 @@ impl Found<'_> {
     pub(crate) fn set_deadline(&mut self, kit: &mut Kit) {
         let Connection { timer, timer_at, machine, .. } = &*self.connection;
         debug_assert!(timer.is_some() || *timer_at == u64::MAX || machine.has_ended(), "who awaits a time has a timer");
-        let Some((deadline, _)) = self.deadline() else { return };
+        let Some((deadline, _)) = self.connection.deadline(self.limits()) else { return };
         if deadline >= self.connection.timer_at {
             return;
         }
@@ -44,17 +45,12 @@ impl Found<'_> {
         self.connection.timer = Some(kit.start_timer(deadline, handle));
     }
 
-    /// The next deadline of the connection, and which limit it belongs to.
-    fn deadline(&self) -> Option<(u64, Limit)> {
-        self.connection.deadline(self.limits())
-    }
-
     /// The timer has come; returns the limit that is over. It may be too early: deadlines that move back do not move it.
     pub(crate) fn timer_came(&mut self, kit: &mut Kit) -> Option<Limit> {
         debug_assert!(self.connection.timer.is_some() || self.connection.machine.has_ended(), "a timer comes that was started");
         (self.connection.timer, self.connection.timer_at) = (None, u64::MAX);
-        let passed = self.deadline().filter(|(deadline, _)| *deadline <= kit.now()).map(|(_, limit)| limit);
         let limits = *self.limits();
+        let passed = self.connection.deadline(&limits).filter(|(deadline, _)| *deadline <= kit.now()).map(|(_, limit)| limit);
         match passed {
             Some(Limit::Rate) if self.connection.judge_rate(kit.now(), &limits) => {}
             Some(limit) => return Some(limit),
@@ -130,7 +126,7 @@ pub(crate) enum Limit {
 }
 
 impl Connection {
-    /// The first deadline that is running.
+    /// The first deadline that is running, and which limit it belongs to.
     fn deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         let phase = self.machine.phase();
         if phase == Phase::Handshake {

@@ -411,7 +411,7 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     pub(crate) fn tell(&mut self, to: ConnectionId, notice: Notice) {
-        self.table.note(Note { to, from: self.service, notice });
+        self.table.notices.add(Note { to, from: self.service, notice });
     }
 
     /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection `after` this time, or up to a

@@ -100,8 +100,8 @@ impl Served {
     /// Works off what connections were told by others, by timers, and by tickets.
     #[inline]
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
-        for _ in 0..NOTICES_PER_TURN.min(self.table.notes()) {
-            let note = self.table.next_note();
+        for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
+            let note = self.table.notices.take_next();
             self.serve_notice(kit, note);
         }
     }
