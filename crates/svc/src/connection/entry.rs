@@ -63,6 +63,8 @@ pub(crate) struct Connection {
     pub(super) owes_answer: bool,
     /// It waits for a place among its service's handshakes, and came as this one of those that did; 0 if it does not.
     pub(super) parked: u32,
+    /// How often the system was asked whether it is still there, since it hears nothing.
+    pub(super) deaf_looks: u8,
     /// More ports to be tried while it is being opened from one that was chosen here; 0 if the system, or its service, chose it.
     pub(super) tries_left: u8,
 }
@@ -115,6 +117,7 @@ impl Connection {
             awaits_offload: false,
             owes_answer: false,
             parked: 0,
+            deaf_looks: 0,
             tries_left: 0,
         }
     }
@@ -151,6 +154,11 @@ impl Connection {
     /// The timers that its service started.
     pub(crate) fn timers(&mut self) -> &mut TimerList {
         &mut self.timers
+    }
+
+    /// Whether its input is to be worked off.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready
     }
 
     /// Whether its service, or its transform, waits for memory.
