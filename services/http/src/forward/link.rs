@@ -4,7 +4,7 @@ use super::dated::LastDate;
 use super::fault::Fault;
 use super::head::write_answer_lines;
 use super::hub::{Hub, HubRef};
-use super::up::{LIMITS, Stage, Up};
+use super::up::{LIMITS, Stage};
 use super::way::{AnswerHead, Way};
 use crate::content::{ContentPart, next_part};
 use crate::outgoing::Outgoing;
