@@ -179,7 +179,7 @@ impl LaneTable {
         }
         while let Some(id) = self.agenda.deliveries.next_deaf() {
             // One that receives again, or sends, hears it itself, and is to hear it: it is told once.
-            let deaf = self.connections.find(id).filter(|connection| connection.machine().is_deaf());
+            let deaf = self.connections.find(id).filter(|connection| connection.is_deaf());
             let broken = deaf.and_then(|connection| connection.socket()).and_then(|socket| driver.broken(socket));
             broken.into_iter().for_each(|why| self.agenda.deliveries.tell_broken(id, why));
         }

@@ -45,7 +45,7 @@ impl Found<'_> {
     pub(crate) fn time_deafness(&mut self, kit: &mut Kit) {
         debug_assert!(self.is_connected(), "whose input waits has its socket");
         let at = kit.now() + DEAF;
-        if self.connection.machine.is_deaf() && at < self.connection.timer_at {
+        if self.connection.is_deaf() && at < self.connection.timer_at {
             self.connection.deaf_looks = 0;
             self.move_timer(kit, at);
         }
@@ -53,7 +53,7 @@ impl Found<'_> {
 
     /// The timer has come of one that hears nothing: the system is asked, and asked again later.
     fn look_whether_there(&mut self, kit: &mut Kit) {
-        debug_assert!(self.connection.machine.is_deaf(), "whoever hears is told");
+        debug_assert!(self.connection.is_deaf(), "whoever hears is told");
         let looks = self.connection.deaf_looks;
         if looks >= DEAF_LOOKS_MAX {
             return;
@@ -98,7 +98,7 @@ impl Found<'_> {
             None => {}
         }
         self.set_deadline(kit);
-        if self.connection.machine.is_deaf() {
+        if self.connection.is_deaf() {
             self.look_whether_there(kit);
         }
         None
@@ -170,6 +170,13 @@ pub(crate) enum Limit {
 }
 
 impl Connection {
+    /// Whether nothing is under way that would tell that it was broken off. So it is while its input waits at a bound.
+    pub(crate) fn is_deaf(&self) -> bool {
+        let Self { machine, .. } = self;
+        let hears = machine.is_receiving() || machine.peer_has_finished() || machine.is_sending();
+        machine.phase() == Phase::Open && !hears
+    }
+
     /// The first deadline that is running.
     fn deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         let phase = self.machine.phase();

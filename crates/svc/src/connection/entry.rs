@@ -156,11 +156,6 @@ impl Connection {
         &mut self.timers
     }
 
-    /// Whether its input is to be worked off.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.is_ready
-    }
-
     /// Whether its service, or its transform, waits for memory.
     pub(crate) fn waits_for_memory(&self) -> bool {
         self.is_starved

@@ -406,11 +406,6 @@ impl Machine {
         is_served && self.is_receiving() && self.draining() == Draining::No
     }
 
-    /// Whether nothing is under way that would tell that it was broken off. So it is while its input waits at a bound.
-    pub(crate) fn is_deaf(&self) -> bool {
-        self.phase == Phase::Open && self.inflow == Inflow::Rests && self.sends == 0
-    }
-
     /// Whether it drains.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining() != Draining::No

@@ -129,7 +129,7 @@ impl<K: Talk> Cx<'_, K> {
 
     /// Whether something has come on a connection of which its service was not told yet: bytes, or the end. It came before whatever the service writes in this call, so it is no answer to that.
     pub fn has_news(&mut self, id: ConnectionId) -> bool {
-        self.table.find(id).is_some_and(|connection| connection.is_ready())
+        self.table.connections.has_news(id)
     }
 
     /// Whether a connection waits until the lane lends it memory that it was refused: for what its peer has sent, or for what its service
