@@ -1,7 +1,7 @@
 //! What becomes of a lane's port, as the operator is told it: its interface goes away, it loses packets, the kernel answers beside it.
 
 use crate::common::*;
-use crate::packet::{V4, WIRE, can_run, ends, json_of, of_lanes};
+use crate::packet::{V4, WIRE, can_run, ends, exec_in, json_of, of_lanes};
 use nix::sys::signal::Signal;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -32,7 +32,7 @@ pub fn start(driver: Driver, test: &str, before: &str, command: &str, more: &[&s
 
 /// The same with another port.
 fn start_at(port: &str, driver: Driver, test: &str, before: &str, command: &str, more: &[&str]) -> Option<Server> {
-    let script = format!("{before} && exec {command} \"$0\" \"$@\"");
+    let script = exec_in(before, command);
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     driver.start_under(test, &wrapper, &[&["--lanes", "1", "--packet", port, V4][..], more].concat())
 }

@@ -1,7 +1,7 @@
 //! Services at VLANs of one interface, and packets that go on from one of its networks to another.
 
 use crate::common::*;
-use crate::packet::{WIRE, can_run, ends, of_lanes};
+use crate::packet::{WIRE, can_run, ends, exec_in, of_lanes};
 use crate::packet_ports::{WAYS, run_script};
 
 on_each_driver!(vlans_of_an_interface_are_served_and_forwarded_among);
@@ -82,7 +82,7 @@ fn vlans_of_an_interface_are_served_and_forwarded_among(driver: Driver) {
         return;
     }
     for way in WAYS {
-        let script = format!("{WIRE} && exec {way} \"$0\" \"$@\"");
+        let script = exec_in(WIRE, way);
         let wrapper = ["unshare", "--net", "sh", "-c", &script];
         let port = "va,ip=10.9.0.2/24,vlan=10,ip=10.0.10.1/24,vlan=20,ip=10.0.20.1/24,vlan=100.20,ip=10.0.30.1/24,forward";
         let services = ["echo=udp://10.0.10.1:60007?reflect", "echo=udp://10.0.30.1:60007?reflect"];

@@ -1,7 +1,7 @@
 //! Lanes that take packets in by themselves: while nothing comes, under a flood, and where rights are missing.
 
 use crate::common::*;
-use crate::packet::{V4, WIRE, can_run, comes_back, echoes, ends, of_lanes};
+use crate::packet::{V4, WIRE, can_run, comes_back, echoes, ends, exec_in, of_lanes};
 use crate::packet_ports::run;
 use crate::polling::polling;
 use nix::sys::signal::{Signal, kill};
@@ -65,7 +65,7 @@ fn sleeps(pid: u32) -> u64 {
 fn idle_server(driver: Driver, test: &str, user: &[&str]) -> Server {
     let folder = Arc::new(Scratch::new());
     chown(folder.path(), Some(Uid::from_raw(ORDINARY_USER)), None).unwrap();
-    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let script = exec_in(WIRE, "");
     let arguments = [&["--driver", driver.name(), "--lanes", "1", "--packet", POLLING, V4], user].concat();
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let server = Server::start_as(Launch { wrapper: &wrapper, program: PROGRAM, arguments: &arguments, run: folder });
@@ -185,7 +185,7 @@ fn serves_beside(driver: Driver, test: &str, port: &str, service: &str) -> Optio
     if !can_run(&driver.case(test)) {
         return None;
     }
-    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let script = exec_in(WIRE, "");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     driver.start_under(test, &wrapper, &["--lanes", "1", "--packet", port, V4, service])
 }
@@ -263,7 +263,7 @@ fn lanes_of_one_interface_poll_side_by_side(driver: Driver) {
         "va type veth peer name vb",
         "va numrxqueues 2 numtxqueues 2 type veth peer name vb numrxqueues 2 numtxqueues 2",
     );
-    let script = format!("{wire} && exec \"$0\" \"$@\"");
+    let script = exec_in(&wire, "");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let port = format!("{POLLING},user_frac=30");
     let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "2", "--packet", &port, V4]) else { return };
@@ -302,7 +302,7 @@ fn what_polling_lacks_is_said(driver: Driver) {
     if !can_run(&driver.case(test)) {
         return;
     }
-    let under = |rights: &str| format!("{WIRE} && exec setpriv --bounding-set={rights} \"$0\" \"$@\"");
+    let under = |rights: &str| exec_in(WIRE, &format!("setpriv --bounding-set={rights}"));
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", &under("-sys_nice"), PROGRAM, "serve", "--driver", driver.name(), "--lanes", "1"]);
     let refused = output(command.args(["--packet", &format!("{POLLING},other_programs=1"), V4]));

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::drain::stop;
+use crate::faults::reset_on_drop;
 use crate::metrics::get;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -14,7 +15,8 @@ use std::thread::spawn;
 on_each_driver!(
     requests_go_through_and_upstreams_are_taken_out_and_in,
     bulk_passes_byte_by_byte_and_what_is_broken_off_is_so,
-    an_answer_that_came_before_its_request_left_is_nobodys,
+    what_came_before_a_request_left_is_no_answer_to_it,
+    a_reset_is_heard_while_the_other_side_takes_nothing,
 );
 
 /// `corelane proxy` of this server.
@@ -160,6 +162,34 @@ fn bulk_passes_byte_by_byte_and_what_is_broken_off_is_so(driver: Driver) {
     assert!(server.ended().success());
 }
 
+/// One of a pair is not read from while the other takes nothing. That it is broken off is heard all the same, and not at `send_limit` alone.
+fn a_reset_is_heard_while_the_other_side_takes_nothing(driver: Driver) {
+    let test = "proxy::a_reset_is_heard_while_the_other_side_takes_nothing";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = format!("proxy=tcp://127.0.0.1:0?to={}", listener.local_addr().unwrap());
+    let Some(mut server) = driver.start(test, &["--lanes", "1", "--limit", "send_limit=10m", &place]) else { return };
+    let piece = pattern(1 << 16, 3);
+    for is_client in [true, false] {
+        let client = server.connect();
+        let (upstream, _) = listener.accept().unwrap();
+        let (mut sayer, _deaf) = if is_client { (client, upstream) } else { (upstream, client) };
+        sayer.set_nonblocking(true).unwrap();
+        let mut before = 0;
+        until("nothing more is taken", || {
+            while sayer.write(&piece).is_ok() {}
+            let taken = server.count("bytes_in");
+            std::mem::replace(&mut before, taken) == taken && taken > 0 && server.count("output_high_hits") > 0
+        });
+        reset_on_drop(&sayer);
+        drop(sayer);
+        until("both ends of the pair have ended", || server.count("connections_open") == 0);
+    }
+    let endings = ["endings_error", "endings_aborted", "send_limit_hits"].map(|counter| server.count(counter));
+    assert_eq!((endings, server.lane_count("pipes_held")), ([2, 2, 0], 0));
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+}
+
 /// The status of the answer to a request for `/`.
 fn status(server: &Server) -> String {
     get(server.address("http"), "/").split(' ').nth(1).unwrap_or_default().to_owned()
@@ -219,15 +249,16 @@ fn upstreams_of_http_are_seen_everywhere_and_taken_out_and_in() {
     assert!(behind.ended().success());
 }
 
-/// Hears a head from this stream, and says this content for it.
-fn answer(stream: &mut TcpStream, path: &str) {
+/// Hears a request for this from this stream, up to this end, and says the path for it.
+fn answer(stream: &mut TcpStream, method: &str, path: &str, end: &str) {
     let mut heard = Vec::new();
-    while !heard.ends_with(b"\r\n\r\n") {
+    while !heard.ends_with(end.as_bytes()) {
         let mut byte = [0];
         stream.read_exact(&mut byte).unwrap();
         heard.extend(byte);
     }
-    assert!(heard.starts_with(format!("GET /{path} HTTP/1.1\r\n").as_bytes()), "{}", String::from_utf8_lossy(&heard));
+    let begin = format!("{method} /{path} HTTP/1.1\r\n");
+    assert!(heard.starts_with(begin.as_bytes()), "{}", String::from_utf8_lossy(&heard));
     write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}", path.len()).unwrap();
 }
 
@@ -243,32 +274,45 @@ fn heard_to(stream: &mut TcpStream, end: &str) -> String {
     heard
 }
 
-/// Both are there when the lane looks again: a request, and behind it what its upstream has said before it was asked.
-fn an_answer_that_came_before_its_request_left_is_nobodys(driver: Driver) {
-    let test = "proxy::an_answer_that_came_before_its_request_left_is_nobodys";
+/// The next connection of the proxy's.
+fn asked_anew(listener: &TcpListener) -> TcpStream {
+    let mut anew = None;
+    listener.set_nonblocking(true).unwrap();
+    until("it is asked by another connection", || {
+        anew = listener.accept().ok();
+        anew.is_some()
+    });
+    let (anew, _) = anew.unwrap();
+    anew.set_nonblocking(false).unwrap();
+    anew
+}
+
+/// Both are there when the lane looks again: a request, and behind it what its upstream has said before it was asked, or the end of its link.
+fn what_came_before_a_request_left_is_no_answer_to_it(driver: Driver) {
+    let test = "proxy::what_came_before_a_request_left_is_no_answer_to_it";
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = format!("http=http://127.0.0.1:0?to={}", listener.local_addr().unwrap());
     let Some(mut server) = driver.start(test, &["--lanes", "1", &place]) else { return };
     let mut client = connect(server.address("http"));
     write!(client, "GET /one HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let (mut kept, _) = listener.accept().unwrap();
-    answer(&mut kept, "one");
+    answer(&mut kept, "GET", "one", "\r\n\r\n");
     assert!(heard_to(&mut client, "one").starts_with("HTTP/1.1 200 OK\r\n"));
     stop(&server);
     write!(client, "GET /two HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     write!(kept, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray").unwrap();
-    listener.set_nonblocking(true).unwrap();
     server.signal(Signal::SIGCONT);
-    let mut anew = None;
-    until("it is asked by another connection", || {
-        anew = anew.take().or_else(|| listener.accept().ok());
-        anew.is_some()
-    });
-    let (mut anew, _) = anew.unwrap();
-    anew.set_nonblocking(false).unwrap();
-    answer(&mut anew, "two");
+    let mut anew = asked_anew(&listener);
+    answer(&mut anew, "GET", "two", "\r\n\r\n");
     assert!(heard_to(&mut client, "two").starts_with("HTTP/1.1 200 OK\r\n"));
-    assert_eq!(server.count("forwards_retried"), 1);
+    // What is not idempotent, and has its content with it, must not be lost on a link that has ended.
+    stop(&server);
+    write!(client, "POST /three HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\ncontent").unwrap();
+    drop(anew);
+    server.signal(Signal::SIGCONT);
+    answer(&mut asked_anew(&listener), "POST", "three", "content");
+    assert!(heard_to(&mut client, "three").starts_with("HTTP/1.1 200 OK\r\n"));
+    assert_eq!((server.count("forwards_retried"), server.count("forwards_failed")), (0, 0), "they went by other links at once");
     server.signal(Signal::SIGTERM);
     assert!(server.ended().success());
 }

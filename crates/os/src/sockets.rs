@@ -335,6 +335,28 @@ pub fn unsent_bytes(socket: BorrowedFd) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|_| answer == 0)
 }
 
+/// Why a connection is no more, if it was broken off: None while it is there, and behind an end in order. The system tells it once.
+pub fn broken(socket: BorrowedFd) -> Option<Fault> {
+    // While a connection over TCP is there, the system has remarks at the most, such as that a way was lost for a moment.
+    let is_there = tcp_state(socket).is_some_and(|state| state != TCP_CLOSE);
+    if is_there { None } else { pending_error(socket).err() }
+}
+
+/// Of a connection that has ended, and has nothing more to say (`tcpi_state` of TCP_INFO, tcp(7)).
+const TCP_CLOSE: u8 = 7;
+
+/// The state of a connection over TCP; none of other sockets.
+fn tcp_state(socket: BorrowedFd) -> Option<u8> {
+    let mut state = 0_u8;
+    let mut length = size_of_val(&state) as libc::socklen_t;
+    // SAFETY: `state` has `length` writable bytes, the first of what the system tells, and `length` is writable itself; the call writes no more than that.
+    let answer = unsafe {
+        let value = (&raw mut state).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_TCP, libc::TCP_INFO, value, &mut length)
+    };
+    (answer == 0 && length == 1).then_some(state)
+}
+
 /// Packets dropped at a socket since it was made: the word `drops` of what it says of its memory (SO_MEMINFO, Linux 4.12). None where the
 /// system does not tell.
 pub fn dropped(socket: BorrowedFd) -> Option<u32> {

@@ -359,6 +359,7 @@ impl Work for Services {
         self.served.table.revive_starved(&kit.arena, kit.now());
         self.served.table.agenda.handshake_steps = 0;
         self.served.judge_deliveries(kit);
+        self.served.end_broken(kit);
         self.served.serve_ready(kit);
         self.served.settle_lost_tickets(kit);
         self.served.serve_notices(kit);

@@ -175,6 +175,12 @@ impl LaneTable {
             let kept = socket.map(|socket| Kept::of(socket, driver));
             kept.into_iter().for_each(|kept| self.agenda.deliveries.answer(id, kept));
         }
+        while let Some(id) = self.agenda.deliveries.next_deaf() {
+            // One that receives again, or sends, hears it itself, and is to hear it: it is told once.
+            let deaf = self.connections.find(id).filter(|connection| connection.is_deaf());
+            let broken = deaf.and_then(|connection| connection.socket()).and_then(|socket| driver.broken(socket));
+            broken.into_iter().for_each(|why| self.agenda.deliveries.tell_broken(id, why));
+        }
     }
 
     pub(crate) fn count(&self, service: u16, counter: ServiceCounter, by: usize) {

@@ -161,10 +161,10 @@ fn connections(service: &Served) -> u64 {
     if set == usual { CONNECTIONS_DUE } else { u64::from(set) }
 }
 
-/// Datagram sockets that a service opens itself. Few do: where nobody has said how many, the service is taken for one that opens none.
+/// Datagram sockets that a service opens itself. One that does not say that it opens some is taken for one that opens none, unless somebody has said how many it may have.
 fn sockets(service: &Served) -> u64 {
     let (set, usual) = (service.limits.datagram_sockets_max, Limits::default().datagram_sockets_max);
-    if set == usual { 0 } else { u64::from(set) }
+    if service.opens_sockets || set != usual { u64::from(set) } else { 0 }
 }
 
 #[cfg(test)]
@@ -197,5 +197,26 @@ mod tests {
             none.as_ref().is_ok_and(|said| said.ends_with(&format!("its limits of connections ask for {DESCRIPTORS_BESIDE}"))),
             "{none:?}"
         );
+    }
+
+    struct Opens;
+
+    impl DatagramService for Opens {
+        type Talk = Silent;
+
+        const OPENS_SOCKETS: bool = true;
+
+        fn receive(&mut self, _: &mut Cx<'_>, _: &Datagrams, _: &mut Replies) {}
+    }
+
+    #[test]
+    fn a_service_that_opens_sockets_has_them_asked_for_also_at_the_usual_limit() {
+        let usual = Limits::default().datagram_sockets_max;
+        for limits in [Limits::new(), Limits::new().datagram_sockets_max(usual), Limits::new().datagram_sockets_max(usual + 1)] {
+            let lanes = Lanes::per_core().lanes(1).limits(limits).serve_datagrams("udp://127.0.0.1:0", |_| Opens).unwrap();
+            let asked = DESCRIPTORS_BESIDE + u64::from(limits.datagram_sockets_max);
+            let said = descriptors(&lanes, 1).unwrap_or_else(|short| short);
+            assert!(said.contains(&format!("its limits of connections and datagram sockets ask for {asked}")), "{said}");
+        }
     }
 }

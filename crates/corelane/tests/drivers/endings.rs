@@ -250,6 +250,29 @@ pub fn a_closed_file_is_a_name_of_nothing<R: Rig>() {
     bench.finish();
 }
 
+/// Whoever neither receives nor sends may ask. An end in order breaks nothing, also where both sides have finished.
+pub fn a_reset_is_known_where_nothing_is_received<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (reset, ended, finished) = (bench.pipe(), bench.pipe(), bench.pipe());
+    let broken = |bench: &mut Bench<R>| {
+        [&reset, &ended, &finished].map(|pipe| bench.driver(Side::Server).broken(pipe.server).map(|why| why.reason))
+    };
+    assert_eq!(broken(&mut bench), [None; 3]);
+    for pipe in [&reset, &ended] {
+        bench.send_bytes(Side::Client, pipe.client, b"unread");
+    }
+    bench.run(Side::Client, Op::Close { socket: reset.client, reset: true });
+    bench.forget(Side::Client, reset.client);
+    bench.close(Side::Client, ended.client);
+    bench.driver(Side::Client).finish(finished.client);
+    bench.driver(Side::Server).finish(finished.server);
+    bench.settle();
+    assert_eq!(broken(&mut bench), [Some(Reason::Reset), None, None]);
+    assert_eq!(broken(&mut bench), [None; 3], "it is told once");
+    assert_eq!(&*bench.receive(Side::Server, ended.server), b"unread");
+    bench.finish();
+}
+
 /// A connect that was cancelled in the same breath, and one cancelled when it had ended.
 pub fn a_connect_can_be_cancelled<R: Rig>() {
     let mut bench = Bench::<R>::new();

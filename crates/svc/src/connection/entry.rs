@@ -59,6 +59,8 @@ pub(crate) struct Connection {
     pub(super) owes_answer: bool,
     /// It waits for a place among its service's handshakes, and came as this one of those that did; 0 if it does not.
     pub(super) parked: u32,
+    /// How often the system was asked whether it is still there, since it hears nothing.
+    pub(super) deaf_looks: u8,
     /// More ports to be tried while it is being opened from one that was chosen here; 0 if the system, or its service, chose it.
     pub(super) tries_left: u8,
 }
@@ -111,6 +113,7 @@ impl Connection {
             awaits_offload: false,
             owes_answer: false,
             parked: 0,
+            deaf_looks: 0,
             tries_left: 0,
         }
     }

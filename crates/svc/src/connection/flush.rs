@@ -250,8 +250,10 @@ impl Found<'_> {
             self.count(counter, 1);
         }
         self.connection.is_at_bound = hit.is_some();
-        if step == Step::Receive && pause.is_none() {
-            self.arm_receive(kit, piped);
+        match pause {
+            Some(_) => self.time_deafness(kit),
+            None if step == Step::Receive => self.arm_receive(kit, piped),
+            None => {}
         }
         true
     }

@@ -471,10 +471,21 @@ impl Served {
         }
     }
 
+    /// Ends those that were broken off while nothing of theirs was under way.
+    pub(crate) fn end_broken(&mut self, kit: &mut Kit) {
+        while let Some((id, why)) = self.table.agenda.deliveries.next_broken() {
+            // It may have gone since.
+            if self.table.found(id).is_some() {
+                self.end_by_fault(kit, id.index, why);
+            }
+        }
+    }
+
     fn judge_delivery(&mut self, kit: &mut Kit, index: u32, held: usize) {
         let mut found = self.table.there(index);
         if found.judge_delivery(kit.now(), held) {
-            return found.set_deadline(kit);
+            found.set_deadline(kit);
+            return found.time_deafness(kit);
         }
         found.count(ServiceCounter::SendLimitHits, 1);
         self.end(kit, index, Ending::Aborted);

@@ -134,6 +134,61 @@ fn a_reader_that_stops_for_good_ends_at_the_send_limit_and_leaves_no_pipe() {
     });
 }
 
+/// Says so much of `bytes` that nothing more is taken for a while: the other end reads nothing. Returns how much that is.
+fn say_until_it_waits(rig: &mut Rig, from: &Peer, bytes: &[u8]) -> usize {
+    let (mut sent, mut stands) = (0, 0);
+    while stands < 20 {
+        let taken = from.send(&bytes[sent..]);
+        (sent, stands) = (sent + taken, if taken == 0 { stands + 1 } else { 0 });
+        rig.wait(10 * MS);
+    }
+    assert!(sent < bytes.len() && rig.count(C::OutputHighHits) > 0, "its input waits");
+    sent
+}
+
+#[test]
+fn a_reset_is_heard_while_the_other_takes_nothing() {
+    for_seeds(10, |seed| {
+        for is_client in [true, false] {
+            let world = World::new(seed, Faults::none());
+            let (mut rig, client, server) = joined(&world, patient());
+            let (from, to) = if is_client { (client, server) } else { (server, client) };
+            say_until_it_waits(&mut rig, &from, &stream(seed, 0, 3_000_000));
+            from.reset();
+            rig.wait(3 * S);
+            assert_eq!((rig.connections(), rig.lane_count(L::PipesHeld), rig.count(C::SendLimitHits)), (0, 0, 0));
+            // It is seen behind the bytes that came before it.
+            to.read(usize::MAX);
+            rig.wait(MS);
+            assert!(matches!(to.status(), Status::Failed(_)), "a reset becomes a reset");
+            to.close();
+            rig.close(&mut Nobody);
+        }
+    });
+}
+
+#[test]
+fn an_end_in_order_waits_for_the_bytes_before_it_however_long_the_other_takes_nothing() {
+    for_seeds(5, |seed| {
+        let world = World::new(seed, Faults::none());
+        let (mut rig, client, server) = joined(&world, patient());
+        let bytes = stream(seed, 0, 3_000_000);
+        let sent = say_until_it_waits(&mut rig, &client, &bytes);
+        client.finish();
+        rig.wait(5 * S);
+        let mut got = Vec::new();
+        while got.len() < sent {
+            got.extend(server.read(usize::MAX));
+            rig.wait(MS);
+        }
+        assert!(got == bytes[..sent] && server.status() == Status::Ended, "other bytes came, or no end");
+        server.close();
+        client.close();
+        rig.wait(S);
+        rig.close(&mut Nobody);
+    });
+}
+
 #[test]
 fn bulk_keeps_a_pair_from_being_idle() {
     let world = World::new(1, Faults::none());
