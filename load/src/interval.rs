@@ -35,6 +35,14 @@ impl Times {
         }
     }
 
+    /// What was recorded, which begins anew. Where that is nothing, the histogram stays for what comes, and none goes out.
+    fn take(&mut self) -> Self {
+        match &self.0 {
+            Some(times) if !times.is_empty() => std::mem::replace(self, Self::new(true)),
+            _ => Self(None),
+        }
+    }
+
     /// Adds all that another holds.
     pub fn merge(&mut self, other: &Times) {
         match (&mut self.0, &other.0) {
@@ -45,6 +53,9 @@ impl Times {
         }
     }
 }
+
+/// Which kinds of times a run has: latency, service, lag, and of connections connect, connection, response, transfer.
+pub type Kinds = [bool; 7];
 
 /// What one lane measured in one second, or what several intervals came to.
 #[derive(Clone, Debug, Default)]
@@ -94,6 +105,40 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// One without anything, with histograms for these kinds.
+    pub fn of(kinds: Kinds) -> Self {
+        let mut interval = Self::default();
+        interval.prepare(kinds);
+        interval
+    }
+
+    /// Has a histogram, from now on if not before, for each of these kinds.
+    pub fn prepare(&mut self, kinds: Kinds) {
+        for (times, is_wanted) in self.times_mut().into_iter().zip(kinds) {
+            if is_wanted && times.0.is_none() {
+                *times = Times::new(true);
+            }
+        }
+    }
+
+    /// Its times, in the order of [`Kinds`].
+    fn times_mut(&mut self) -> [&mut Times; 7] {
+        let Self { latency, service, lag, connect, connection, response, transfer, .. } = self;
+        [latency, service, lag, connect, connection, response, transfer]
+    }
+
+    /// What was measured, of which only those times have a histogram that were recorded; the others' stay here, ready for the next interval. A second in which
+    /// nothing was answered costs no memory.
+    pub fn take(&mut self) -> Self {
+        let mut taken = Self::default();
+        std::mem::swap(self, &mut taken);
+        for (mine, times) in self.times_mut().into_iter().zip(taken.times_mut()) {
+            *mine = std::mem::take(times);
+            *times = mine.take();
+        }
+        taken
+    }
+
     /// Adds all that another holds.
     pub fn merge(&mut self, other: &Interval) {
         self.latency.merge(&other.latency);

@@ -271,7 +271,7 @@ fn packets_are_forwarded_ruled_and_translated(driver: Driver) {
         let silent = "[CL-0035] packet va1: the kernel has 10.99.0.1 there and hears nothing any more";
         assert_eq!(server.notes.iter().any(|note| note.contains(silent)), way.is_empty(), "{:?}", server.notes);
         assert_eq!(ended(stations(&server, ALL_WAYS)), "all ways", "{way}");
-        let counted = |name| of_lanes(&server, name)[0];
+        let counted = |name| server.packet_counts(name)[0];
         until("what went on, and what did not, is counted", || {
             counted("packets_forwarded") >= 7 && counted("forward_reverse_path") == 1 && counted("packets_refused") == 1
         });

@@ -334,9 +334,9 @@ fn follows_the_table(server: &Server) {
         socket.connect("10.9.0.2:60007").unwrap();
         // Lanes hear of the table in a turn of their own.
         until("the flow is on its lane", || {
-            let before = delivered(server);
+            let before = server.packet_counts("udp_delivered")[lane];
             echo_datagram(&socket, b"whose?");
-            delivered(server)[lane] > before[lane]
+            server.packet_counts("udp_delivered")[lane] > before
         });
         let before = delivered(server);
         (0..100).for_each(|number| echo_datagram(&socket, &pattern(64, number)));

@@ -118,7 +118,7 @@ fn an_interface_that_is_down_or_gone_is_told_to_all_who_ask(driver: Driver) {
 }
 
 fn lost(server: &Server) -> u64 {
-    ["port_no_frame", "port_ring_full", "port_too_long"].iter().flat_map(|counter| of_lanes(server, counter)).sum()
+    ["port_no_frame", "port_ring_full", "port_too_long"].iter().flat_map(|counter| server.packet_counts(counter)).sum()
 }
 
 fn what_a_stopped_lane_loses_is_counted(driver: Driver) {
@@ -140,7 +140,7 @@ fn what_a_stopped_lane_loses_is_counted(driver: Driver) {
             sent += 6000;
             lost(&server) > 0
         });
-        until("what was kept is answered", || of_lanes(&server, "udp_sent")[0] > before);
+        until("what was kept is answered", || server.packet_counts("udp_sent")[0] > before);
         let (came, lost) = (of_lanes(&server, "frames_in")[0] - before, lost(&server));
         assert!(came + lost <= sent + 16, "{came} came and {lost} were lost of {sent}");
         assert!(text_of(&server).contains("packets lost at ports"), "{}", text_of(&server));
@@ -191,8 +191,9 @@ fn what_leaves_its_checksums_out_is_answered(driver: Driver) {
         }
         // A packet socket says of each packet whether its sum was left out.
         let left = if way == NO_PROGRAMS { 0 } else { 4 };
-        until("it is counted", || of_lanes(&server, "udp_sent")[0] == 6);
-        assert_eq!((of_lanes(&server, "sums_left")[0], of_lanes(&server, "frames_checksum")[0]), (left, 0), "{way}");
+        until("it is counted", || server.packet_counts("udp_sent")[0] == 6);
+        let [left_out, wrong] = ["sums_left", "frames_checksum"].map(|counter| server.packet_counts(counter)[0]);
+        assert_eq!((left_out, wrong), (left, 0), "{way}");
         ends(server);
     }
 }
@@ -230,7 +231,7 @@ fn of_a_datagram_no_more_fragments_wait_than_are_set(driver: Driver) {
     echo_datagram(&socket, &pattern(fits, 1));
     socket.send(&pattern(fits + 1, 2)).unwrap();
     echo_datagram(&socket, &pattern(fits, 3));
-    until("it is counted", || of_lanes(&server, "fragments_too_many") == [1]);
+    until("it is counted", || server.packet_counts("fragments_too_many") == [1]);
     ends(server);
 }
 
@@ -250,8 +251,8 @@ fn a_burst_is_answered_whole(driver: Driver) {
         // Each is another: the service takes many of the same for a loop.
         (0..burst).for_each(|number| assert_eq!(socket.send(&pattern(64, number)).unwrap(), 64));
         server.signal(Signal::SIGCONT);
-        until("all are answered", || of_lanes(&server, "udp_sent")[0] + lost(&server) > burst);
-        assert_eq!((of_lanes(&server, "udp_sent")[0], lost(&server)), (burst + 1, 0), "{way} {port}");
+        until("all are answered", || server.packet_counts("udp_sent")[0] + lost(&server) > burst);
+        assert_eq!((server.packet_counts("udp_sent")[0], lost(&server)), (burst + 1, 0), "{way} {port}");
         let ports = &json_of(&server, "-Q")["ports"][0];
         assert_eq!((ports["lost"].as_u64(), ports["send_lost"].as_u64()), (Some(0), Some(0)), "{ports}");
         ends(server);

@@ -1,7 +1,7 @@
 //! Services at VLANs of one interface, and packets that go on from one of its networks to another.
 
 use crate::common::*;
-use crate::packet::{WIRE, can_run, ends, exec_in, of_lanes};
+use crate::packet::{WIRE, can_run, ends, exec_in};
 use crate::packet_ports::{WAYS, run_script};
 
 on_each_driver!(vlans_of_an_interface_are_served_and_forwarded_among);
@@ -89,7 +89,7 @@ fn vlans_of_an_interface_are_served_and_forwarded_among(driver: Driver) {
         let arguments = [&["--lanes", "1", "--packet", port][..], &services].concat();
         let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
         assert_eq!(run_script(&server, STATIONS, ""), "served", "{way}");
-        let counted = |name| of_lanes(&server, name)[0];
+        let counted = |name| server.packet_counts(name)[0];
         let has_counted =
             || counted("vlan_unknown") == 1 && counted("forward_reverse_path") == 1 && counted("packets_forwarded") >= 3;
         until("what went on, and what did not, is counted", has_counted);

@@ -10,6 +10,7 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 use std::thread::spawn;
 
 on_each_driver!(
@@ -90,18 +91,31 @@ const NOBODY: &str = "127.0.0.1:1";
 /// Bytes of bulk, each way.
 const BULK: usize = 100_000_000;
 
-/// The byte at a place of a stream.
-fn byte_at(place: usize, way: u8) -> u8 {
-    (place % 251) as u8 ^ (place >> 16) as u8 ^ way
+/// How many bytes of a stream are looked at together.
+const PIECE: usize = 1 << 12;
+
+/// After how many bytes of a stream those of a block come again.
+const PERIOD: usize = 251;
+
+/// The bytes of a stream of this way from a place on, up to the next multiple of [`PIECE`]: each is the place's rest by [`PERIOD`], with the number of the block
+/// of 64 KiB and the way in it. All that there are are made once: tests are not optimised, and one by one they would take most of the time.
+fn bytes_at(place: usize, way: u8) -> &'static [u8] {
+    static ALL: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let one = |mask: u8| (0..PIECE + PERIOD).map(move |rest| (rest % PERIOD) as u8 ^ mask);
+        (0..=u8::MAX).flat_map(one).collect()
+    });
+    let of_mask = usize::from((place >> 16) as u8 ^ way) * (PIECE + PERIOD);
+    &ALL[of_mask + place % PERIOD..][..PIECE - place % PIECE]
 }
 
 /// Says the stream of this way, so many bytes, and finishes; or until nobody takes more. Returns whether all was taken.
 fn say(mut stream: TcpStream, way: u8, bytes: usize) -> bool {
-    let mut piece = vec![0; 1 << 16];
-    for start in (0..bytes).step_by(piece.len()) {
-        let length = piece.len().min(bytes - start);
-        piece[..length].iter_mut().enumerate().for_each(|(place, byte)| *byte = byte_at(start + place, way));
-        if stream.write_all(&piece[..length]).is_err() {
+    let mut block = Vec::new();
+    for start in (0..bytes).step_by(1 << 16) {
+        block.clear();
+        (0..1 << 16).step_by(PIECE).for_each(|place| block.extend_from_slice(bytes_at(start + place, way)));
+        block.truncate(bytes - start);
+        if stream.write_all(&block).is_err() {
             return false;
         }
     }
@@ -110,12 +124,16 @@ fn say(mut stream: TcpStream, way: u8, bytes: usize) -> bool {
 
 /// Hears a stream of this way, up to so many bytes or its end, and looks at each byte; returns how many came.
 fn hear(stream: &mut TcpStream, way: u8, most: usize) -> usize {
-    let (mut bytes, mut piece) = (0, vec![0; 1 << 16]);
+    let (mut bytes, mut block) = (0, vec![0; 1 << 16]);
     while bytes < most {
-        let read = stream.read(&mut piece).unwrap();
-        let is_as_said = |(place, byte): (usize, &u8)| *byte == byte_at(bytes + place, way);
-        assert!(piece[..read].iter().enumerate().all(is_as_said), "other bytes came behind {bytes}");
-        bytes += read;
+        let read = stream.read(&mut block).unwrap();
+        let mut left = &block[..read];
+        while !left.is_empty() {
+            let said = bytes_at(bytes, way);
+            let (piece, behind) = left.split_at(said.len().min(left.len()));
+            assert!(said.starts_with(piece), "other bytes came behind {bytes}");
+            (bytes, left) = (bytes + piece.len(), behind);
+        }
         if read == 0 {
             break;
         }

@@ -53,7 +53,9 @@ on_each_driver!(
 const RESTARTS: u64 = 20;
 
 /// How often a client asks that need not hurry.
-const PACE: Duration = Duration::from_millis(1);
+const PACE: Duration = Duration::from_millis(5);
+/// How long a client that keeps its connection rests between two requests: eight of them would have the CPUs to themselves otherwise.
+const KEPT_PACE: Duration = Duration::from_millis(1);
 
 /// Follows `server`: the same services, at the addresses where that one listens.
 fn follow(driver: Driver, server: &Server, arguments: &[&str]) -> Server {
@@ -220,8 +222,10 @@ fn datagrams_and_unix_sockets_go_over(driver: Driver) {
     });
     let connects = || asks(UnixStream::connect(&path).unwrap());
     for _ in 0..5 {
+        datagrams.hurries(true);
         let new = follow(driver, &server, &[]);
         datagrams.goes_on();
+        datagrams.hurries(false);
         (0..20).for_each(|_| assert_eq!(connects(), Ok(())));
         assert_eq!(server.ended().code(), Some(0), "{}", server.words());
         (0..20).for_each(|_| assert_eq!(connects(), Ok(())));
@@ -578,6 +582,7 @@ fn of_two_that_take_over_at_once_one_serves(driver: Driver) {
         let known = ["is taking over already: wait for it", "no process answers there", "--take-over: no corelane process"];
         assert!(known.iter().any(|why| words.contains(why)) && words.lines().count() == 1, "{words}");
         load.goes_on();
+        load.hurries(false);
         assert_eq!(server.ended().code(), Some(0), "{}", server.words());
         load.goes_on();
         load.ends_whole();
@@ -684,8 +689,10 @@ fn metrics_go_over(driver: Driver) {
     for _ in 0..2 {
         let (take_over, metrics) = (format!("--take-over={}", server.pid()), at.to_string());
         let arguments = ["--driver", driver.name(), &take_over, "--metrics", &metrics, &place];
+        load.hurries(true);
         let new = Server::start_as(Launch { wrapper: &[], program: PROGRAM, arguments: &arguments, run: server.run.clone() });
         load.goes_on();
+        load.hurries(false);
         assert_eq!(server.ended().code(), Some(0), "{}", server.words());
         server = new;
     }
@@ -718,6 +725,8 @@ fn kept(at: SocketAddr, ends: &AtomicBool, answered: &AtomicU64) -> Result<(), S
             }
             lines.read_exact(&mut vec![0; length]).map_err(|error| format!("reading content: {error}"))?;
             answered.fetch_add(1, Ordering::Relaxed);
+            // reason: it is a pace, and nothing is waited for.
+            thread::sleep(KEPT_PACE);
         }
     }
     Ok(())

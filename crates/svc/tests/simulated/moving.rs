@@ -100,8 +100,8 @@ impl StreamService for Winding {
             return Next::Continue;
         }
         let Ok(mut lease) = cx.lease(bytes) else { return Next::Continue };
-        let all: Vec<u8> = input.pieces().flatten().copied().take(bytes).collect();
-        lease.append(&all);
+        let all = input.pieces().collect::<Vec<_>>().concat();
+        lease.append(&all[..bytes]);
         input.skip(bytes);
         session.position.apply(&mut lease);
         cx.count_requests(1);

@@ -34,8 +34,7 @@ fn patient(stream: TcpStream) -> TcpStream {
 }
 
 fn bytes(seed: u64, count: usize) -> Vec<u8> {
-    let mut random = Random::new(seed);
-    (0..count).map(|_| random.bits() as u8).collect()
+    Random::new(seed).bytes(count)
 }
 
 /// A port at which nobody listens.
