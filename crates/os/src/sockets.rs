@@ -339,7 +339,14 @@ pub fn unsent_bytes(socket: BorrowedFd) -> Option<usize> {
 pub fn broken(socket: BorrowedFd) -> Option<Fault> {
     // While a connection over TCP is there, the system has remarks at the most, such as that a way was lost for a moment.
     let is_there = tcp_state(socket).is_some_and(|state| state != TCP_CLOSE);
-    if is_there { None } else { pending_error(socket).err() }
+    if is_there {
+        return None;
+    }
+    match sockopt::socket_error(socket) {
+        // What came behind the peer's end: all before that end is there to be received.
+        Ok(Ok(()) | Err(Errno::PIPE)) => None,
+        Ok(Err(why)) | Err(why) => Some(fault_of(why)),
+    }
 }
 
 /// Of a connection that has ended, and has nothing more to say (`tcpi_state` of TCP_INFO, tcp(7)).

@@ -27,6 +27,9 @@ use corelane_rss::Protocol;
 use corelane_seam::{Address, Arena, Driver, Fault, Payer, Role, Socket};
 use corelane_watch::ServiceCounter;
 
+/// Connections of which a look asks the system whether they were broken off; the others follow in the next turn.
+const DEAF_PER_LOOK: usize = 256;
+
 /// Everything of the lane's services but their code.
 pub(crate) struct LaneTable {
     pub(crate) connections: Connections,
@@ -175,10 +178,14 @@ impl LaneTable {
             let kept = socket.map(|socket| Kept::of(socket, driver));
             kept.into_iter().for_each(|kept| self.agenda.deliveries.answer(id, kept));
         }
-        while let Some(id) = self.agenda.deliveries.next_deaf() {
+        for _ in 0..DEAF_PER_LOOK {
+            let Some(id) = self.agenda.deliveries.next_deaf() else { break };
             // One that receives again, or sends, hears it itself, and is to hear it: it is told once.
             let deaf = self.connections.find(id).filter(|connection| connection.is_deaf());
-            let broken = deaf.and_then(|connection| connection.socket()).and_then(|socket| driver.broken(socket));
+            let socket = deaf.and_then(|connection| Some((connection.socket()?, connection.machine().is_outgoing())));
+            // An answer that has come is passed on, whatever became of the server behind it.
+            let asked = socket.filter(|&(socket, is_outgoing)| !is_outgoing || driver.readable_bytes(socket) == 0);
+            let broken = asked.and_then(|(socket, _)| driver.broken(socket));
             broken.into_iter().for_each(|why| self.agenda.deliveries.tell_broken(id, why));
         }
     }

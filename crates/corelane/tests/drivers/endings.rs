@@ -269,6 +269,10 @@ pub fn a_reset_is_known_where_nothing_is_received<R: Rig>() {
     bench.settle();
     assert_eq!(broken(&mut bench), [Some(Reason::Reset), None, None]);
     assert_eq!(broken(&mut bench), [None; 3], "it is told once");
+    // The peer has closed, and resets what is said to it then. All before its end is there.
+    bench.send_bytes(Side::Server, ended.server, b"late");
+    bench.settle();
+    assert_eq!(bench.driver(Side::Server).broken(ended.server), None);
     assert_eq!(&*bench.receive(Side::Server, ended.server), b"unread");
     bench.finish();
 }

@@ -137,7 +137,7 @@ impl Driver for SimDriver {
     fn broken(&self, socket: Socket) -> Option<Fault> {
         let state = &mut *self.world.0.borrow_mut();
         match state.lanes[self.lane].sockets.peek(socket)? {
-            Body::Stream(at) => state.net.held(at.stream).ends[at.side].fault.take(),
+            Body::Stream(at) => state.net.held(at.stream).broken(at.side),
             _ => None,
         }
     }
