@@ -116,7 +116,7 @@ fn played(seed: u64, faults: Faults, plan: Plan, mischief: u64) -> (Outcome, Cou
 
 /// Any plan against a server that misbehaves, for every second seed under the faults of the way too.
 fn misbehaved(seed: u64) -> Outcome {
-    let faults = if seed % 2 == 0 { Faults::none() } else { with_memory(steady(seed)) };
+    let faults = if seed.is_multiple_of(2) { Faults::none() } else { with_memory(steady(seed)) };
     played(seed, faults, plan(seed, true), 20 + seed % 300).0
 }
 
