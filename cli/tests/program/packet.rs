@@ -46,7 +46,7 @@ pub fn can_run(test: &str) -> bool {
 /// The same port, whose lanes take packets in by themselves.
 const POLLING: &str = "va,ip=10.9.0.2/24,ip=fd09::2/64,poll";
 
-/// What a shell does in a network of its own: it makes this of it, and becomes the program by way of this command.
+/// A script for a shell in a network of its own: it sets that up, and becomes the program by way of this command.
 pub fn exec_in(network: &str, way: &str) -> String {
     format!("{network} && exec {way} \"$0\" \"$@\"")
 }

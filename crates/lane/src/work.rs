@@ -138,7 +138,7 @@ pub(crate) trait Seated {
     fn finish(&mut self, kit: &mut Kit, driver: &dyn Driver, due: &mut Vec<Handle>, at_most: usize) -> Said;
 }
 
-/// What a lane seldom asks for, or only of works that have channels.
+/// Calls that a lane seldom makes, or only to works that have channels.
 impl dyn Seated + '_ {
     pub(crate) fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said {
         self.work_mut().hear(kit, driver);

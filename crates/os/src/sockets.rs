@@ -349,11 +349,11 @@ pub fn broken(socket: BorrowedFd) -> Option<Fault> {
     }
 }
 
-/// Of a connection that has ended, and has nothing more to say (`tcpi_state` of TCP_INFO, tcp(7)).
+/// The state of a connection that has ended, and has nothing more to say (tcp_states.h).
 const TCP_CLOSE: u8 = 7;
 
-/// The state of a connection over TCP; none of other sockets.
-fn tcp_state(socket: BorrowedFd) -> Option<u8> {
+/// The state of a connection over TCP (`tcpi_state` of TCP_INFO, tcp(7)); none of other sockets.
+pub fn tcp_state(socket: BorrowedFd) -> Option<u8> {
     let mut state = 0_u8;
     let mut length = size_of_val(&state) as libc::socklen_t;
     // SAFETY: `state` has `length` writable bytes, the first of what the system tells, and `length` is writable itself; the call writes no more than that.

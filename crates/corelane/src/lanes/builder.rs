@@ -35,7 +35,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Builds a service on its lane and adds it to the lane's services.
 pub(crate) type Adder = Arc<dyn Fn(usize, &mut Services, Limits, ServiceRow) -> u16 + Send + Sync>;
 
-/// What a service's type says of it.
+/// A service, as its type describes it.
 struct Nature {
     name: String,
     over_connections: bool,

@@ -250,7 +250,7 @@ pub fn a_closed_file_is_a_name_of_nothing<R: Rig>() {
     bench.finish();
 }
 
-/// Whoever neither receives nor sends may ask. An end in order breaks nothing, also where both sides have finished.
+/// A reset is told to a connection that neither receives nor sends. An end in order breaks nothing, also where both sides have finished.
 pub fn a_reset_is_known_where_nothing_is_received<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (reset, ended, finished) = (bench.pipe(), bench.pipe(), bench.pipe());

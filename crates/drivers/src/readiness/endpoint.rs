@@ -1,4 +1,4 @@
-//! What the driver knows of one descriptor.
+//! An endpoint: one descriptor, as the driver knows it.
 
 use super::source::Copies;
 use crate::datagrams::SocketKind;

@@ -1,4 +1,4 @@
-//! What only a connection with something under way needs: its box, and the boxes of a lane that are kept for reuse.
+//! The box of a connection with something under way, and the boxes of a lane that are kept for reuse.
 
 use crate::connection::delivery::Delivery;
 use crate::connection::input::{Input, InputEnd};
@@ -54,7 +54,7 @@ pub(super) enum Blocked {
     Memory,
 }
 
-/// What only a connection with something under way needs.
+/// The box: all that only a connection with something under way needs.
 pub(crate) struct Busy {
     pub(super) input: Input,
     pub(super) output: Output,
@@ -121,7 +121,7 @@ impl Busy {
         self.blocked != Blocked::No
     }
 
-    /// The service, or the transform, leaves input behind, if it did not before.
+    /// The service leaves input behind, if it did not before.
     pub(super) fn block(&mut self) {
         if !self.is_blocked() {
             self.blocked = Blocked::Room;
