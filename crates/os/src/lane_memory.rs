@@ -4,6 +4,7 @@
 
 use crate::memory_file::{ALIGNMENT, advised, map};
 use corelane_seam::RegionMemory;
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
@@ -54,29 +55,94 @@ pub struct Pages {
     pub locked: bool,
 }
 
+/// Pages that were asked for and were not to be had; shown with the remedy.
+#[derive(Debug)]
+pub enum Lacking {
+    /// So many huge ones.
+    Huge {
+        /// The system's word for it.
+        error: io::Error,
+        /// How many were wanted.
+        pages: usize,
+    },
+    /// Ones that stay in memory.
+    Locked {
+        /// The system's word for it.
+        error: io::Error,
+        /// How many bytes were to be locked.
+        bytes: usize,
+    },
+}
+
+impl Lacking {
+    /// Whether one of these kinds of pages is lacking.
+    pub fn is_of(&self, pages: Pages) -> bool {
+        match self {
+            Self::Huge { .. } => pages.huge,
+            Self::Locked { .. } => pages.locked,
+        }
+    }
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Huge { error, pages } => write!(f, "no huge pages ({error}); remedy: raise vm.nr_hugepages by {pages}"),
+            Self::Locked { error, bytes } => {
+                let kib = bytes >> 10;
+                write!(
+                    f,
+                    "not locked ({error}); remedy: raise the limit of locked memory (ulimit -l, LimitMEMLOCK= of a unit) by {kib} KiB"
+                )
+            }
+        }
+    }
+}
+
+/// Tries whether so many bytes, a multiple of 2 MiB, could have such pages now: what could not be had of them. No page is committed, and nothing is kept.
+///
+/// # Panics
+/// As of [`LaneMemory::new`].
+pub fn lacking(bytes: usize, pages: Pages) -> Vec<Lacking> {
+    assert!(bytes > 0 && bytes.is_multiple_of(ALIGNMENT), "{bytes} bytes are no whole huge pages");
+    let (mut memory, mut lacking) = (None, Vec::new());
+    if pages.huge {
+        // They are set aside for a mapping when it is made.
+        match LaneMemory::huge(bytes) {
+            Ok(huge) => memory = Some(huge),
+            Err(why) => lacking.push(why),
+        }
+    }
+    if pages.locked
+        && let Some(memory) = memory.or_else(|| LaneMemory::small(bytes).ok())
+    {
+        // SAFETY: the mapping is our own, and lives. Its pages are locked as they are touched, and none is.
+        if unsafe { libc::mlock2(memory.base.as_ptr().cast(), bytes, libc::MLOCK_ONFAULT) } != 0 {
+            lacking.push(Lacking::Locked { error: io::Error::last_os_error(), bytes });
+        }
+    }
+    lacking
+}
+
 impl LaneMemory {
-    /// So many bytes of zeros, a multiple of 2 MiB, and what was not to be had of the pages that were asked for, in words with the remedy.
+    /// So many bytes of zeros, a multiple of 2 MiB, and what was not to be had of the pages that were asked for. Where there are no huge ones, the kernel is asked for transparent ones.
     ///
     /// # Errors
     /// The system's: no memory.
     ///
     /// # Panics
     /// For none, and for a part of a huge page.
-    pub fn new(bytes: usize, pages: Pages) -> io::Result<(Self, Vec<String>)> {
+    pub fn new(bytes: usize, pages: Pages) -> io::Result<(Self, Vec<Lacking>)> {
         assert!(bytes > 0 && bytes.is_multiple_of(ALIGNMENT), "{bytes} bytes are no whole huge pages");
         let (mut memory, mut lacking) = (None, Vec::new());
         if pages.huge {
-            match Self::mapped(bytes, bytes, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB) {
+            match Self::huge(bytes) {
                 Ok(huge) => memory = Some(huge),
-                Err(error) => lacking.push(format!(
-                    "no huge pages ({error}), so the kernel is asked for transparent ones; remedy: raise vm.nr_hugepages by {}",
-                    bytes / ALIGNMENT
-                )),
+                Err(why) => lacking.push(why),
             }
         }
         let has_huge = memory.is_some();
-        let mapped = bytes.checked_add(ALIGNMENT).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        let mut memory = memory.map_or_else(|| Self::mapped(bytes, mapped, 0), Ok)?;
+        let mut memory = memory.map_or_else(|| Self::small(bytes), Ok)?;
         if pages.huge && !has_huge {
             // SAFETY: advice on a mapping of our own. What it comes to is the kernel's affair.
             let _ = unsafe { libc::madvise(memory.base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
@@ -84,15 +150,23 @@ impl LaneMemory {
         memory.pages.huge = has_huge;
         // SAFETY: the mapping is our own, and lives.
         if pages.locked && unsafe { libc::mlock(memory.base.as_ptr().cast(), bytes) } != 0 {
-            let error = io::Error::last_os_error();
-            lacking.push(format!(
-                "not locked ({error}); remedy: raise the limit of locked memory (ulimit -l) by {} KiB",
-                bytes >> 10
-            ));
+            lacking.push(Lacking::Locked { error: io::Error::last_os_error(), bytes });
         } else {
             memory.pages.locked = pages.locked;
         }
         Ok((memory, lacking))
+    }
+
+    /// Memory in huge pages.
+    fn huge(bytes: usize) -> Result<Self, Lacking> {
+        Self::mapped(bytes, bytes, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB)
+            .map_err(|error| Lacking::Huge { error, pages: bytes / ALIGNMENT })
+    }
+
+    /// Memory in pages of the usual size.
+    fn small(bytes: usize) -> io::Result<Self> {
+        let mapped = bytes.checked_add(ALIGNMENT).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        Self::mapped(bytes, mapped, 0)
     }
 
     /// Memory in a new mapping that is as long, or longer by an alignment.
@@ -188,7 +262,11 @@ mod tests {
             let (memory, lacking) = LaneMemory::new(4 << 20, pages).unwrap();
             let has = memory.pages();
             let lacks = usize::from(pages.huge && !has.huge) + usize::from(pages.locked && !has.locked);
-            assert!(lacking.len() == lacks && lacking.iter().all(|words| words.contains("remedy: raise")), "{lacking:?}");
+            assert!(
+                lacking.len() == lacks
+                    && lacking.iter().all(|lack| lack.is_of(pages) && lack.to_string().contains("remedy: raise")),
+                "{lacking:?}"
+            );
             assert!((pages.huge || !has.huge) && (pages.locked || !has.locked), "nothing that nobody asked for");
             let arena = Arena::of(memory).unwrap();
             let mut lease = arena.lease(4 << 20).unwrap();
@@ -216,9 +294,11 @@ mod tests {
             setrlimit(Resource::Memlock, Rlimit { current: Some(0), ..getrlimit(Resource::Memlock) }).unwrap();
             let (memory, lacking) = LaneMemory::new(4 << 20, Pages { huge: false, locked: true }).unwrap();
             assert!(
-                matches!(&lacking[..], [words] if words.contains("not locked") && words.contains("by 4096 KiB")),
+                matches!(&lacking[..], [lack @ Lacking::Locked { bytes, .. }] if *bytes == 4 << 20 && lack.to_string().contains("by 4096 KiB")),
                 "{lacking:?}"
             );
+            let tried = super::lacking(4 << 20, Pages { huge: false, locked: true });
+            assert!(matches!(&tried[..], [Lacking::Locked { .. }]), "a try finds the same: {tried:?}");
             assert_eq!(memory.pages(), Pages::default());
             let arena = Arena::of(memory).unwrap();
             let (byte, renewed) = read_later(&arena, 64 << 10, |chain| chain.withhold().1);
