@@ -178,6 +178,16 @@ fn memory(segment: &Segment) -> Option<&[u8]> {
     }
 }
 
+/// Whether a segment leaves from no memory that a notice could tell of: from a pipe, a file, or with the pages of sealed memory.
+#[inline]
+pub(crate) fn leaves_apart(segment: &Segment) -> bool {
+    match segment {
+        Segment::Sealed(sealed) => is_shared(sealed),
+        Segment::Piped(_) | Segment::File(_) => true,
+        _ => false,
+    }
+}
+
 /// Whether the receiver may be given the very pages of these bytes, and that is worth it.
 fn is_shared(sealed: &Sealed) -> bool {
     sealed.len() >= SEALED_BYTES_LEAST && sealed.file().is_some()

@@ -8,12 +8,12 @@ use crate::lanes::frames::Wires;
 #[cfg(feature = "packets")]
 use crate::lanes::frames::{Gateway, PacketPort};
 use crate::lanes::keepsake::Keepsake;
+use crate::lanes::pages::WantedPages;
 use crate::lanes::read_file::ReadFile;
 use crate::lanes::receiving::Asked;
 use crate::lanes::url::Url;
 use corelane_lane::LaneSettings;
 use corelane_os::handed::Handed;
-use corelane_os::lane_memory::Pages;
 #[cfg(feature = "packets")]
 use corelane_rss::Key;
 use corelane_rss::Transport;
@@ -123,7 +123,7 @@ pub struct Lanes {
     /// Others see no page of it.
     pub(crate) is_unlisted: bool,
     pub(crate) parcels: AbroadLimits,
-    pub(crate) pages: Pages,
+    pub(crate) pages: WantedPages,
     /// None until somebody sets one.
     pub(crate) connections_max: Option<u32>,
     /// None until somebody sets some.
@@ -164,7 +164,7 @@ impl Lanes {
             stall: None,
             is_unlisted: false,
             parcels: AbroadLimits::default(),
-            pages: Pages::default(),
+            pages: WantedPages::default(),
             connections_max: None,
             limits: None,
             services: Vec::new(),
@@ -315,14 +315,30 @@ impl Lanes {
     /// Whether each lane's memory has huge pages of 2 MiB, of those that were set aside (`vm.nr_hugepages`); else the kernel is asked for transparent ones, and a line says so. By default it has
     /// ordinary ones.
     pub fn huge_pages(mut self, huge: bool) -> Self {
-        self.pages.huge = huge;
+        self.pages.wished.huge = huge;
+        self.pages.required.huge &= huge;
+        self
+    }
+
+    /// Asks for huge pages as [`Lanes::huge_pages`] does, and has the start refused where there are too few for all lanes ([`Error::Setting`]).
+    pub fn require_huge_pages(mut self, required: bool) -> Self {
+        self.pages.wished.huge |= required;
+        self.pages.required.huge = required;
         self
     }
 
     /// Whether each lane's memory is there from the beginning and is never taken out (mlock(2)); where the limit of locked memory forbids it, a line says so. By default it is committed as it is
     /// used.
     pub fn locked_memory(mut self, locked: bool) -> Self {
-        self.pages.locked = locked;
+        self.pages.wished.locked = locked;
+        self.pages.required.locked &= locked;
+        self
+    }
+
+    /// Asks for locked memory as [`Lanes::locked_memory`] does, and has the start refused where it may not be locked ([`Error::Setting`]).
+    pub fn require_locked_memory(mut self, required: bool) -> Self {
+        self.pages.wished.locked |= required;
+        self.pages.required.locked = required;
         self
     }
 

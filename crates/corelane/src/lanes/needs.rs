@@ -11,6 +11,7 @@ use crate::lanes::place::Place;
 use crate::lanes::plan;
 use crate::lanes::receiving;
 use corelane_machine::interfaces;
+use corelane_os::memory;
 use corelane_os::rights::{self, Unreadable};
 use corelane_rss::Transport;
 use corelane_seam::Record;
@@ -33,7 +34,7 @@ impl Lanes {
         Ok(notes(self, lanes))
     }
 
-    /// Whether the driver and the steering that were asked for by name can be had here, each of which is tried, and whether the interface of frames has the queues, and those of receiving threads can be had. Returns what lanes do without.
+    /// Whether the driver and the steering that were asked for by name can be had here, each of which is tried, and the pages of lanes' memory; and whether the interface of frames has the queues, and those of receiving threads can be had. Returns what lanes do without.
     ///
     /// # Errors
     /// [`Error::Driver`], [`Error::Setting`].
@@ -51,7 +52,8 @@ impl Lanes {
         means.map_or(Ok(()), |means| corelane_select::probe(means).map_err(refused))?;
         refuse_lanes_without_queue(&self.wires, plan.lanes.len())?;
         receiving::check_interfaces(&self.receiving)?;
-        Ok(choose(self.driver)?.note.into_iter().collect())
+        let pages = pages(self, plan.lanes.len())?;
+        Ok(choose(self.driver)?.note.into_iter().chain(pages).collect())
     }
 
     /// Has this told at the start, and by [`Lanes::check`]: what was found while the settings were read.
@@ -76,6 +78,16 @@ pub(crate) fn refuse(lanes: &Lanes) -> Result<(), Error> {
         served.declared.iter().flat_map(|declared| declared.chosen.uses()).try_for_each(|path| readable(&served.name, path))?;
     }
     Ok(())
+}
+
+/// Whether the memory of so many lanes can have the pages that were asked for: what is told of those that lack.
+///
+/// # Errors
+/// [`Error::Setting`] where pages that are required lack.
+pub(crate) fn pages(lanes: &Lanes, count: usize) -> Result<Vec<Record>, Error> {
+    let mut bytes = lanes.settings.memory_bytes;
+    plan::fit_memory(lanes.memory_is_asked, count, &mut bytes, memory::group_limit());
+    lanes.pages.check(bytes, count)
 }
 
 /// A file that cannot be read now would be refused to every client later, without a word here.
