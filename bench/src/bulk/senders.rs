@@ -146,7 +146,8 @@ impl Sender {
                 counts::stat(&stage.corelane, server.pid()).and_then(|stat| copied(&stat)).unwrap_or(1.0)
             }
             Self::Loop => 1.0,
-            Self::Sealed | Self::File | Self::Sendfile | Self::Iperf => 0.0,
+            Self::Sealed => counts::stat(&stage.corelane, server.pid()).and_then(|stat| copied_sealed(&stat)).unwrap_or(1.0),
+            Self::File | Self::Sendfile | Self::Iperf => 0.0,
         };
         Ok(Sample { copied, ..sample(&report, 1.0 + kernel as f64 / own.max(1) as f64)? })
     }
@@ -213,6 +214,13 @@ fn copied(stat: &Value) -> Option<f64> {
     let number = |wanted: &str| counts::find(stat, &|name, value| (name == wanted).then(|| value.as_f64()).flatten());
     let [sends, uncopied, anyway] = ["sends", "sends_uncopied", "sends_copied_anyway"].map(number);
     Some((1.0 - (uncopied? - anyway?).max(0.0) / sends?.max(1.0)).max(0.0))
+}
+
+/// The same of sealed memory: all but what gave its pages away.
+fn copied_sealed(stat: &Value) -> Option<f64> {
+    let number = |wanted: &str| counts::find(stat, &|name, value| (name == wanted).then(|| value.as_f64()).flatten());
+    let [sends, sealed] = ["sends", "sends_sealed"].map(number);
+    Some((1.0 - sealed? / sends?.max(1.0)).max(0.0))
 }
 
 /// The report of iperf3 at its end.
@@ -323,6 +331,9 @@ mod tests {
             [1.0, 0.0, 1.0, 0.8]
         );
         assert_eq!(copied(&serde_json::json!({"sends": 10.0})), None);
+        let sealed = serde_json::json!({"sends": 10.0, "sends_sealed": 9.0});
+        assert!((copied_sealed(&sealed).expect("a share") - 0.1).abs() < 1e-12);
+        assert_eq!(copied_sealed(&serde_json::json!({"sends": 10.0})), None);
     }
 
     #[test]

@@ -44,6 +44,9 @@ fn named(path: &str) -> std::result::Result<(), String> {
 fn connections(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     let (url, size) = (asked.url().to_string(), asked.chosen().number(&SIZE) as usize);
     if let Some(path) = asked.chosen().text(&FILE).map(str::to_owned) {
+        if asked.chosen().has(MEMORY.name) {
+            return Err(asked.refuse(MEMORY.name, "a file is sent in place of memory: leave one of them out"));
+        }
         return lanes.serve(&url, move |_lane| Push::file(size, path.clone().into()));
     }
     let sealed = match asked.chosen().one_of(&MEMORY) {

@@ -112,8 +112,10 @@ impl Source {
 
     /// A connection has ended.
     pub fn forget(&mut self, id: ConnectionId) {
-        if let Self::Opening { waiting, .. } = self {
-            waiting.retain(|waits| *waits != id);
+        match self {
+            Self::Opening { waiting, .. } => waiting.retain(|waits| *waits != id),
+            Self::Open { windows, .. } => windows.forget(id),
+            Self::NotYet { .. } | Self::Region(_) | Self::Sealed(_) | Self::Program | Self::Nothing => {}
         }
     }
 

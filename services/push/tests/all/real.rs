@@ -159,6 +159,7 @@ fn what_cannot_be_is_refused_with_what_can() {
         ("tcp://127.0.0.1:0?size=5MiB", "from 1 to 4MiB"),
         ("tcp://127.0.0.1:0?file=", "has no value"),
         ("tcp://127.0.0.1:0?memory=huge", "none of auto, lane, sealed"),
+        ("tcp://127.0.0.1:0?file=/dev/null&memory=sealed", "a file is sent in place of memory"),
         ("udp://127.0.0.1:0?size=1", "at tcp:// there is"),
         ("http://127.0.0.1:0", "tcp://"),
     ] {
