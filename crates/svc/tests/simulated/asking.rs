@@ -2,7 +2,7 @@
 //! taken has one outcome, and whoever was refused is told of room.
 
 use crate::for_seeds;
-use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, address, client, patient};
+use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, address, burst, client, patient};
 use corelane_lane::{Order as Command, Silence};
 use corelane_seam::nanoseconds;
 use corelane_seam::{Instant, Outcome};
@@ -164,7 +164,7 @@ impl StreamService for Gossip {
             }
             4 if self.is_unkind => {
                 self.ledger.borrow_mut().dropped += 1;
-                panic!("told to, when asked");
+                burst("told to, when asked");
             }
             _ => cx.reply(call, 3 * number),
         }
