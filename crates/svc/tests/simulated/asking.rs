@@ -341,6 +341,13 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
+/// The lanes that are left agree that nothing is left, and then a question comes that the broken one had asked before.
+#[test]
+fn what_a_broken_lane_asked_may_come_after_the_others_agreed_to_end() {
+    let seed = 3_479_835_445;
+    run(seed, Faults::all(seed));
+}
+
 /// A store of which each key has a home lane; clients ask for keys by a byte each, and get their answers in order.
 struct Store {
     waiting: BTreeMap<Asking, Ticket>,
