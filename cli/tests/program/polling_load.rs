@@ -147,11 +147,12 @@ fn a_card_that_polls_is_one_processs_alone(driver: Driver) {
     let Some(server) = echoes(driver, test, "", POLLING) else { return };
     flooded(server.pid(), || {
         let before = of_lanes(&server, "frames_in")[0];
-        for port in [POLLING, "va,ip=10.9.0.3/24,poll,user_frac=10"] {
+        for user_frac in [30, 10] {
+            let port = format!("va,ip=10.9.0.3/24,poll,user_frac={user_frac}");
             let said = in_network_of(server.pid(), || {
                 let mut second = Command::new(PROGRAM);
                 second.args(["serve", "--driver", driver.name(), "--lanes", "1"]);
-                second.args(["--packet", port, "echo=udp://10.9.0.3:60007?reflect"]);
+                second.args(["--packet", &port, "echo=udp://10.9.0.3:60007?reflect"]);
                 let refused = output(&mut second);
                 assert!(!refused.status.success(), "{refused:?}");
                 String::from_utf8(refused.stderr).unwrap()
