@@ -157,7 +157,7 @@ fn a_card_that_polls_is_one_processs_alone(driver: Driver) {
                 assert!(!refused.status.success(), "{refused:?}");
                 String::from_utf8(refused.stderr).unwrap()
             });
-            assert!(said.contains("va") && said.contains("end it, or use another interface"), "{said}");
+            assert!(said.contains("va has an XDP program already") && said.contains("or use another interface"), "{said}");
         }
         until("frames come", || of_lanes(&server, "frames_in")[0] > before + 1000);
     });
