@@ -391,11 +391,11 @@ mod tests {
         }
         let plain = "x crates/rss/src/lib.rs --out-dir /a/tests/b.rs";
         assert_eq!(called(plain), format!("{plain} -C codegen-units=1 -D warnings\n"));
-        for arguments in
-            ["x crates/svc/src/lib.rs --test", "x crates/isr/tests/dispatch.rs --test", "x load/tests/all/main.rs --test"]
-        {
+        for arguments in ["x crates/svc/src/lib.rs --test", "x crates/isr/tests/dispatch.rs --test"] {
             assert_eq!(called(arguments), format!("lints and {arguments} -D warnings\n"));
         }
+        let some = "x load/tests/all/main.rs --test";
+        assert_eq!(called(some), format!("lints and {some} -C opt-level=1 -D warnings\n"));
         assert_eq!(called("/a/tests/b.rs"), "/a/tests/b.rs\n");
     }
 
