@@ -52,6 +52,7 @@ pub mod page;
 pub mod passing;
 #[cfg(feature = "processes")]
 pub mod processes;
+pub mod progress;
 pub mod random;
 pub mod report;
 pub mod rights;
