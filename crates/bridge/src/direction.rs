@@ -54,14 +54,15 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// Both of the pair are entered, and nothing was given to the other connection since: lets the program redirect. False where it cannot yet.
-    pub fn begin(&mut self, kernel: &impl Kernel) -> bool {
-        let Given::Known(progress) = kernel.given() else { return false };
+    /// Both of the pair are entered, and nothing was given to the other connection since: lets the program redirect once the lane has given what it has held since before. Does nothing where
+    /// nobody can tell how far the other connection has come.
+    pub fn begin(&mut self, kernel: &impl Kernel, held: u64) {
+        let Given::Known(progress) = kernel.given() else { return };
         let counted = kernel.counted();
         assert!(counted.redirected == 0 && self.done == 0, "nothing leaves before a direction begins");
-        (self.before, self.has_begun) = (progress.given, true);
+        assert!(counted.passed >= held, "what was held before counts as passed");
+        (self.before, self.received, self.has_begun) = (progress.given, held, true);
         kernel.say(Say { done: 0, until: bound(kernel), heard: 0 });
-        true
     }
 
     /// The lane has received so many bytes.
@@ -76,7 +77,8 @@ impl Direction {
         self.received == passed
     }
 
-    /// Whether the lane may give bytes to the other connection, end it, or close it: all that was redirected was given to it before.
+    /// Whether the lane may give bytes to the other connection, end it, or close it: all that was redirected was given to it before. To be asked only where the program redirects
+    /// nothing, since the lane has bytes of this direction, or its end.
     pub fn is_clear(&mut self, kernel: &impl Kernel) -> bool {
         if self.is_clear {
             return true;
@@ -86,17 +88,20 @@ impl Direction {
         self.is_clear = match kernel.given() {
             Given::Broken => true,
             Given::Unknown => false,
-            Given::Known(_) if !self.has_begun => true,
-            Given::Known(progress) => progress.given - self.before == counted.redirected + self.done,
+            Given::Known(_) if counted.redirected == 0 => true,
+            Given::Known(progress) => progress.given.wrapping_sub(self.before) == counted.redirected + self.done,
         };
-        // What was redirected since would come behind what the lane has: there must be something of that, or an end.
         self.is_clear
     }
 
-    /// The lane has given so many bytes to the other connection.
-    pub fn gave(&mut self, bytes: usize) {
+    /// The lane has given so many bytes to the other connection. If there were others among them than those that it has received, nothing is redirected any more: the counts do not
+    /// tell any longer who is first.
+    pub fn gave(&mut self, bytes: usize, kernel: &impl Kernel) {
         self.done += bytes as u64;
-        assert!(self.done <= self.received, "what is given was received");
+        if self.done > self.received && self.has_begun {
+            self.has_begun = false;
+            kernel.say(Say::default());
+        }
     }
 
     /// Gives the direction back to the program if the lane has nothing of it: true then. Once nobody is told of each piece any more, [`Direction::is_quiet`] is to be asked.

@@ -13,6 +13,7 @@ use corelane_os::sockets;
 use corelane_seam::{Fault, Reason};
 use corelane_select::bpf::{Hash, HashKind, Map, MapKind, Program, ProgramKind, Told};
 use program::{Maps, assembled};
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// What the program counts of a direction, and nobody else writes.
@@ -83,16 +84,18 @@ impl Bridge {
     /// Has the program decide on what a connection over TCP receives: it is where this direction begins, and where the one ends whose number differs in the lowest bit. Until the lane
     /// [says](Bridge::say) more, all goes to the lane. It stays so until the connection is closed: whoever takes it out loses what has come for the lane.
     ///
-    /// Nothing of what it has received may be read in part.
+    /// Nothing of what it has received may be read in part. Bytes that were received before, and not given to the other, count as passed to the lane.
     ///
     /// # Errors
     /// What the system says; `Unsupported` of one that is not TCP, and of one with kernel TLS.
-    pub fn enter(&self, direction: u32, connection: BorrowedFd<'_>) -> Result<(), Fault> {
+    pub fn enter(&self, direction: u32, connection: BorrowedFd<'_>, held: u64) -> Result<(), Fault> {
         if sockets::tcp_state(connection).is_none() {
             return Err(Fault::of(Reason::Unsupported));
         }
         let cookie = sockets::cookie(connection)?.to_ne_bytes();
-        self.counted.update(direction as usize, &[0; COUNTED_BYTES])?;
+        let mut counts = [0; COUNTED_BYTES];
+        counts[offset_of!(Counted, passed)..][..8].copy_from_slice(&held.to_ne_bytes());
+        self.counted.update(direction as usize, &counts)?;
         self.said.update(direction as usize, &[0; SAY_BYTES])?;
         self.directions.update(&cookie, &direction.to_ne_bytes())?;
         let number = connection.as_raw_fd().to_ne_bytes();

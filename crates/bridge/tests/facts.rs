@@ -19,8 +19,8 @@ struct Passage {
 fn passage() -> Passage {
     let bridge = Bridge::new(8).unwrap();
     let ((near, client), (far, server)) = (pair(), pair());
-    bridge.enter(0, near.as_fd()).unwrap();
-    bridge.enter(1, far.as_fd()).unwrap();
+    bridge.enter(0, near.as_fd(), 0).unwrap();
+    bridge.enter(1, far.as_fd(), 0).unwrap();
     let blocking = |socket: OwnedFd| {
         let s = TcpStream::from(socket);
         s.set_nonblocking(false).unwrap();

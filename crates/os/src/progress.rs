@@ -44,3 +44,14 @@ fn acked(socket: BorrowedFd) -> Option<u64> {
     let is_whole = answer == 0 && length as usize == info.len();
     info.last_chunk().filter(|_| is_whole).map(|bytes| u64::from_ne_bytes(*bytes))
 }
+
+/// Whether a connection over TCP is no more: it was broken off, or both ends have been passed and noted. So is every other socket.
+pub fn has_ended(socket: BorrowedFd) -> bool {
+    const CLOSE: u8 = 7;
+    sockets::tcp_state(socket).is_none_or(|state| state == CLOSE)
+}
+
+/// Bytes that a socket's send buffer may take, with what the system needs beside them (SO_SNDBUF, socket(7)); 0 where nobody tells.
+pub fn send_buffer_bytes(socket: BorrowedFd) -> usize {
+    rustix::net::sockopt::socket_send_buffer_size(socket).unwrap_or(0)
+}

@@ -1,6 +1,7 @@
 //! What a driver knows, and what each kind of operation does with it: its descriptors, what it holds for them, and the lists in which
 //! they wait.
 
+use super::bridged::Bridged;
 use super::endpoint::{BELL_EDGES, Endpoint, EndpointKind, Listed, NO_NEIGHBOUR, Readable, Receiving, edges};
 use super::kept::{KeptSends, Parted};
 use super::opened::Ports;
@@ -16,6 +17,7 @@ use crate::offload::{Ended, Helpers};
 use crate::open_file::OpenFile;
 use crate::pipes::Pipes;
 use crate::probes::Probes;
+use corelane_bridge::Bridge;
 use corelane_os::sockets;
 use corelane_seam::ordered::Ordered;
 use corelane_seam::slab::{Key, Slab};
@@ -170,6 +172,8 @@ pub struct ReadinessDriver<S: ReadinessSource> {
     pub(super) watches: Watches,
     pub(super) ports: Ports,
     pub(super) pipes: Pipes,
+    /// Connections between which the kernel passes bytes; none where it is not to, or cannot.
+    pub(super) bridged: Option<Box<Bridged>>,
     pub(super) helpers: Helpers,
     pub(super) calls: Slab<Call>,
     pub(super) ended: Vec<Ended>,
@@ -225,6 +229,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             watches: Watches::default(),
             ports: Ports::default(),
             pipes: Pipes::default(),
+            bridged: None,
             calls: Slab::new(),
             ended: Vec::new(),
             closing: Vec::new(),
@@ -244,6 +249,19 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     pub fn joined(mut self, crossing: Arc<Crossing>) -> Self {
         self.crossing = Some(crossing);
         self
+    }
+
+    /// The same driver, which has the kernel pass on what connections receive, where a lane asks for that, between so many pairs at once.
+    ///
+    /// # Errors
+    /// Why there is no bridge: mostly for want of rights. The driver goes on without one.
+    pub fn bridge_up_to(&mut self, pairs: usize) -> Result<(), String> {
+        let bridge = Bridge::new(pairs).map_err(|error| error.to_string())?;
+        let bridged = Bridged::new(bridge, pairs);
+        let bells = bridged.bells().try_clone_to_owned().map_err(|error| error.to_string())?;
+        self.enter(bells, EndpointKind::Bells).map_err(|fault| fault.to_string())?;
+        self.bridged = Some(Box::new(bridged));
+        Ok(())
     }
 
     /// What this driver uses of the kernel.

@@ -53,6 +53,7 @@ impl Found<'_> {
                 if let Err(broken) = self.make_ready(kit, requests) {
                     return Some(Reach::Breaks(broken));
                 }
+                self.bridge(kit, others);
                 self.send(kit);
             }
         }
@@ -139,7 +140,7 @@ impl Found<'_> {
     }
 
     /// The other of its pair.
-    fn other<'o>(&self, others: &'o mut Others<'_, Connection>) -> (ConnectionId, &'o mut Connection) {
+    pub(super) fn other<'o>(&self, others: &'o mut Others<'_, Connection>) -> (ConnectionId, &'o mut Connection) {
         // reason: asked by the callers.
         let pair = self.connection.pair.get().expect("one of a pair has another");
         // reason: whoever ends, or is coupled with another, takes itself from its pair.
