@@ -54,6 +54,9 @@ impl Default for Tuning {
 }
 
 impl Tuning {
+    /// [`Tuning::bridged_pairs_max`] of lanes with a service that asks for a bridge, unless it was set.
+    pub const BRIDGED_PAIRS: usize = 4096;
+
     /// The defaults.
     pub fn new() -> Self {
         Self::default()

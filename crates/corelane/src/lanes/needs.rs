@@ -3,6 +3,7 @@
 
 use crate::admin::messages::Degraded;
 use crate::error::Error;
+use crate::lanes::bridges;
 use crate::lanes::builder::{Lanes, Served};
 use crate::lanes::choice::Use;
 use crate::lanes::driver::{self, choose};
@@ -51,7 +52,7 @@ impl Lanes {
         means.map_or(Ok(()), |means| corelane_select::probe(means).map_err(refused))?;
         refuse_lanes_without_queue(&self.wires, plan.lanes.len())?;
         receiving::check_interfaces(&self.receiving)?;
-        Ok(choose(self.driver)?.note.into_iter().collect())
+        Ok(choose(self.driver)?.note.into_iter().chain(bridges::note(self)).collect())
     }
 
     /// Has this told at the start, and by [`Lanes::check`]: what was found while the settings were read.

@@ -204,7 +204,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         probe_socket_calls()?;
         let refused = |fault| Error::Refused { call: "epoll_ctl", fault };
         source.watch(bell.as_fd(), BELL_EDGES, BELL).map_err(refused)?;
-        Ok(Self {
+        let mut driver = Self {
             arena,
             tuning,
             probes,
@@ -241,7 +241,12 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             abandoned: 0,
             since_look: 0,
             counters: DriverCounters::default(),
-        })
+        };
+        if tuning.bridged_pairs_max > 0 {
+            // Without the right to it every pair passes through the lane: whoever asked for it has tried before, and told.
+            let _ = driver.bridge_up_to(tuning.bridged_pairs_max);
+        }
+        Ok(driver)
     }
 
     /// The same driver, whose connections can go to the others that have this crossing, and come from them.
@@ -251,11 +256,8 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         self
     }
 
-    /// The same driver, which has the kernel pass on what connections receive, where a lane asks for that, between so many pairs at once.
-    ///
-    /// # Errors
-    /// Why there is no bridge: mostly for want of rights. The driver goes on without one.
-    pub fn bridge_up_to(&mut self, pairs: usize) -> Result<(), String> {
+    /// Has the kernel pass on what connections receive, where a lane asks for that, between so many pairs at once.
+    fn bridge_up_to(&mut self, pairs: usize) -> Result<(), String> {
         let bridge = Bridge::new(pairs).map_err(|error| error.to_string())?;
         let bridged = Bridged::new(bridge, pairs);
         let bells = bridged.bells().try_clone_to_owned().map_err(|error| error.to_string())?;
