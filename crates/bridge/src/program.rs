@@ -9,6 +9,7 @@ use Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 
 /// `SK_PASS`: to where it was redirected, or else to who reads the connection.
 const PASS: i32 = 1;
+const DROP: i32 = 0;
 const LOOKUP: i32 = 1;
 const SOCKET_COOKIE: i32 = 46;
 const REDIRECT: i32 = 52;
@@ -52,7 +53,7 @@ fn add(a: &mut Assembler, count: usize) {
 /// R6 is the piece, R7 its length, R8 what the lane has said, R9 what is counted. It runs under the lock of the connection that has received, so a direction's pieces come one by one.
 pub(crate) fn assembled(maps: &Maps<'_>) -> Vec<Instruction> {
     let mut a = Assembler::new();
-    let [ours, lanes, told] = [a.label(), a.label(), a.label()];
+    let [ours, lanes, told, end] = [a.label(), a.label(), a.label(), a.label()];
     a.alu(Alu::Move, R6, R1);
     a.call(SOCKET_COOKIE);
     a.store(Width::Eight, R10, COOKIE, R0);
@@ -63,9 +64,8 @@ pub(crate) fn assembled(maps: &Maps<'_>) -> Vec<Instruction> {
     a.alu(Alu::Move, R8, R0);
     look_up(&mut a, maps.counted, DIRECTION, ours);
     a.alu(Alu::Move, R9, R0);
-    // The end of the stream alone is a piece without bytes.
     a.load(Width::Four, R7, R6, 0);
-    a.branch(When::Equal, R7, 0, ours);
+    a.branch(When::Equal, R7, 0, end);
     decide(&mut a, maps, lanes);
     a.place(lanes);
     add(&mut a, offset_of!(Counted, passed));
@@ -73,6 +73,10 @@ pub(crate) fn assembled(maps: &Maps<'_>) -> Vec<Instruction> {
     a.place(told);
     a.place(ours);
     a.alu(Alu::Move, R0, PASS);
+    a.exit();
+    // The end of the stream alone is a piece without bytes. It is known without it, and the kernel's thread would take it for a fault (`sk_psock_backlog`).
+    a.place(end);
+    a.alu(Alu::Move, R0, DROP);
     a.exit();
     a.finish()
 }
