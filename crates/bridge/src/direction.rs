@@ -7,7 +7,8 @@
 //!   \-- all that has passed was received and given: it says so (`done`) --<-------/
 //! ```
 
-use crate::{Counted, Progress, Say};
+use crate::words::{Counted, Say};
+use corelane_os::progress::Progress;
 
 /// Bytes that are redirected in one direction and that the peer has not taken, at the most.
 const UNTAKEN_MAX: u64 = 128 << 10;

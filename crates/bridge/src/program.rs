@@ -1,6 +1,6 @@
 //! The program that decides, for each piece of what a connection has received, whether it goes on to the other or to the lane.
 
-use crate::{Counted, Say};
+use crate::words::{Counted, Say};
 use corelane_select::bpf::assembly::{Alu, Assembler, Instruction, Label, Register, When, Width};
 use std::mem::offset_of;
 use std::os::fd::BorrowedFd;

@@ -1,10 +1,10 @@
 //! What a driver knows, and what each kind of operation does with it: its descriptors, what it holds for them, and the lists in which
 //! they wait.
 
-use super::bridged::Bridged;
 use super::endpoint::{BELL_EDGES, Endpoint, EndpointKind, Listed, NO_NEIGHBOUR, Readable, Receiving, edges};
 use super::kept::{KeptSends, Parted};
 use super::opened::Ports;
+use super::pairs::Bridged;
 use super::source::{BELL, ReadinessSource};
 use super::watched::Watches;
 use crate::bell::EventBell;

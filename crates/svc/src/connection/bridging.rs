@@ -5,16 +5,6 @@
 //!                             ^-----------its service asks-----------/  ^----something was------/
 //! ```
 
-use crate::connection::entry::Connection;
-use crate::connection::found::Found;
-use corelane_lane::Kit;
-use corelane_seam::slab::Others;
-use corelane_seam::{Op, Socket};
-use corelane_watch::ServiceCounter;
-
-/// How long the system has to tell whether it has passed on something, in nanoseconds: it does so in the same turn.
-const LOOK: u64 = 10_000_000;
-
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Bridging {
@@ -27,73 +17,11 @@ pub(super) enum Bridging {
     Looked,
 }
 
-impl Connection {
-    /// The system is to be asked for it, as soon as it can be.
-    pub(crate) fn wish_bridge(&mut self) {
-        if self.bulk.is_unseen() && self.bridging != Bridging::Looked {
-            self.bridging = Bridging::Wished;
-        }
-    }
-
-    fn may_be_bridged(&self) -> bool {
-        let is_at_rest = !self.machine.is_sending() && self.machine.unreleased() == 0 && !self.machine.peer_has_finished();
-        is_at_rest && self.has_plain_way() && self.bulk.is_unseen()
-    }
-
-    /// Bytes that it has received and that are still in its input, and those that it is to send.
-    fn waiting_bytes(&self) -> (u64, u64) {
-        self.busy.as_ref().map_or((0, 0), |busy| (busy.input.len() as u64, busy.output.chain.len() as u64))
-    }
-}
-
-impl Found<'_> {
-    /// Asks the system for it, if its service wants that and neither of the pair has a send under way.
-    pub(super) fn bridge(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) {
-        if self.connection.bridging != Bridging::Wished || !self.connection.pair.is_some() {
-            return;
-        }
-        let (_, other) = self.other(others);
-        let sockets = self.connection.socket.zip(other.socket);
-        let Some((one, its)) = sockets.filter(|_| self.connection.may_be_bridged() && other.may_be_bridged()) else { return };
-        let ((received, to_send), (others_received, others_to_send)) = (self.connection.waiting_bytes(), other.waiting_bytes());
-        let held = [received + others_to_send, others_received + to_send];
-        (self.connection.bridging, other.bridging) = (Bridging::Asked, Bridging::Asked);
-        kit.submit(self.handle(), Op::Bridge { one, other: its, held });
-    }
-
-    /// The system has passed on so many bytes by itself. Its service is told, and counts them.
-    pub(crate) fn passed_on(&mut self, kit: &Kit, bytes: u64) {
-        debug_assert!(self.connection.machine.is_receiving(), "what was passed on is told to who receives");
-        self.connection.machine.received(0);
-        if bytes == 0 || !self.connection.machine.serves_input() {
-            return self.mark_dirty();
-        }
-        self.connection.active_at = kit.now();
-        // What one receives the other sends, and both are of this service.
-        self.count(ServiceCounter::BytesIn, bytes as usize);
-        self.count(ServiceCounter::BytesOut, bytes as usize);
-        self.busy(&kit.arena).input.unseen += bytes;
-        self.mark_ready();
-    }
-
-    /// Nothing has come to the lane for as long as may be: whether the system is asked first if it has passed on something itself. `other` is the socket of the other of its pair.
-    pub(crate) fn looks_first(&mut self, kit: &mut Kit, other: Option<Socket>) -> bool {
-        if self.connection.bridging != Bridging::Asked {
-            return false;
-        }
-        self.connection.bridging = Bridging::Looked;
-        for socket in self.connection.socket.into_iter().chain(other) {
-            kit.submit(self.handle(), Op::TellUnseen { socket });
-        }
-        let at = kit.now() + LOOK;
-        self.move_timer(kit, at);
-        true
-    }
-
+impl Bridging {
     /// Its time is not over after all.
-    pub(super) fn has_looked(&mut self) {
-        if self.connection.bridging == Bridging::Looked {
-            self.connection.bridging = Bridging::Asked;
+    pub(super) fn go_on(&mut self) {
+        if *self == Self::Looked {
+            *self = Self::Asked;
         }
     }
 }

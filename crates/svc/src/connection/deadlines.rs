@@ -93,7 +93,7 @@ impl Found<'_> {
             Some(limit) => return Some(limit),
             None => {}
         }
-        self.has_looked();
+        self.connection.bridging.go_on();
         self.set_deadline(kit);
         if self.connection.is_deaf() {
             self.look_whether_there(kit);

@@ -53,7 +53,10 @@ impl Found<'_> {
                 if let Err(broken) = self.make_ready(kit, requests) {
                     return Some(Reach::Breaks(broken));
                 }
-                self.bridge(kit, others);
+                if self.connection.wishes_bridge() {
+                    let (_, other) = self.other(others);
+                    self.bridge(kit, other);
+                }
                 self.send(kit);
             }
         }
@@ -140,7 +143,7 @@ impl Found<'_> {
     }
 
     /// The other of its pair.
-    pub(super) fn other<'o>(&self, others: &'o mut Others<'_, Connection>) -> (ConnectionId, &'o mut Connection) {
+    fn other<'o>(&self, others: &'o mut Others<'_, Connection>) -> (ConnectionId, &'o mut Connection) {
         // reason: asked by the callers.
         let pair = self.connection.pair.get().expect("one of a pair has another");
         // reason: whoever ends, or is coupled with another, takes itself from its pair.
