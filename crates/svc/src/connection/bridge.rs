@@ -61,6 +61,14 @@ impl Found<'_> {
         self.mark_ready();
     }
 
+    /// Has the system tell what it has passed on by itself so far, if it may have.
+    pub(crate) fn ask_of_unseen(&mut self, kit: &mut Kit) {
+        let socket = self.connection.socket.filter(|_| matches!(self.connection.bridging, Bridging::Asked | Bridging::Looked));
+        if let Some(socket) = socket {
+            kit.submit(self.handle(), Op::TellUnseen { socket });
+        }
+    }
+
     /// Nothing has come to the lane for as long as may be: whether the system is asked first if it has passed on something itself. `other` is the socket of the other of its pair.
     pub(crate) fn looks_first(&mut self, kit: &mut Kit, other: Option<Socket>) -> bool {
         if self.connection.bridging != Bridging::Asked {
