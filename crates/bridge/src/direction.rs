@@ -49,9 +49,10 @@ pub struct Direction {
     /// Whether all that was redirected was given to the other connection: as long as the lane has something, nothing more is redirected.
     is_clear: bool,
     has_begun: bool,
-    /// What was redirected, as far as anybody has looked, and as of the last look for movement.
+    /// The other connection was given bytes that it had not received.
+    is_spoiled: bool,
+    /// What was redirected, as far as anybody has looked.
     pub redirected: u64,
-    looked: u64,
 }
 
 impl Direction {
@@ -73,6 +74,9 @@ impl Direction {
 
     /// Whether the lane has received all that passed to it: only then does an end of the stream lie behind all bytes.
     pub fn has_all(&self, kernel: &impl Kernel) -> bool {
+        if !self.has_begun {
+            return true;
+        }
         let passed = kernel.counted().passed;
         assert!(self.received <= passed, "what was received has passed");
         self.received == passed
@@ -81,7 +85,7 @@ impl Direction {
     /// Whether the lane may give bytes to the other connection, end it, or close it: all that was redirected was given to it before. To be asked only where the program redirects
     /// nothing, since the lane has bytes of this direction, or its end.
     pub fn is_clear(&mut self, kernel: &impl Kernel) -> bool {
-        if self.is_clear {
+        if self.is_clear || !self.has_begun {
             return true;
         }
         let counted = kernel.counted();
@@ -99,15 +103,15 @@ impl Direction {
     /// tell any longer who is first.
     pub fn gave(&mut self, bytes: usize, kernel: &impl Kernel) {
         self.done += bytes as u64;
-        if self.done > self.received && self.has_begun {
-            self.has_begun = false;
+        if self.done > self.received && self.has_begun && !self.is_spoiled {
+            self.is_spoiled = true;
             kernel.say(Say::default());
         }
     }
 
     /// Gives the direction back to the program if the lane has nothing of it: true then. Once nobody is told of each piece any more, [`Direction::is_quiet`] is to be asked.
     pub fn rest(&mut self, kernel: &impl Kernel) -> bool {
-        if self.done != self.received || !self.has_begun {
+        if self.done != self.received || !self.has_begun || self.is_spoiled {
             return false;
         }
         let counted = kernel.counted();
@@ -130,12 +134,9 @@ impl Direction {
 
     /// Notes how much was redirected.
     pub fn look(&mut self, kernel: &impl Kernel) {
-        self.redirected = kernel.counted().redirected;
-    }
-
-    /// Whether something was redirected since this was asked last, as far as anybody has looked.
-    pub fn has_moved(&mut self) -> bool {
-        std::mem::replace(&mut self.looked, self.redirected) != self.redirected
+        if self.has_begun {
+            self.redirected = kernel.counted().redirected;
+        }
     }
 }
 

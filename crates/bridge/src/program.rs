@@ -110,12 +110,15 @@ fn ring(a: &mut Assembler, maps: &Maps<'_>, told: Label) {
     a.load(Width::Eight, R1, R9, field(offset_of!(Counted, rung)));
     a.load(Width::Eight, R2, R8, field(offset_of!(Say, heard)));
     a.branch(When::Greater, R1, R2, told);
-    a.alu(Alu::Add, R2, 1);
-    a.store(Width::Eight, R9, field(offset_of!(Counted, rung)), R2);
     a.map(R1, maps.bells);
     a.alu(Alu::Move, R2, R10);
     a.alu(Alu::Add, R2, i32::from(DIRECTION));
     a.alu(Alu::Move, R3, 8);
     a.alu(Alu::Move, R4, WAKES);
     a.call(RING_OUTPUT);
+    // Where the ring is full the next piece tells.
+    a.branch(When::NotEqual, R0, 0, told);
+    a.load(Width::Eight, R2, R8, field(offset_of!(Say, heard)));
+    a.alu(Alu::Add, R2, 1);
+    a.store(Width::Eight, R9, field(offset_of!(Counted, rung)), R2);
 }
