@@ -454,7 +454,7 @@ mod tests {
         out
     }
     /// What counters are counted in.
-    const UNITS: [&str; 46] = [
+    const UNITS: [&str; 47] = [
         "accepts",
         "answers",
         "addresses",
