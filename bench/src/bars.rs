@@ -56,6 +56,8 @@ pub enum Word {
 pub enum Figure {
     /// Server CPU microseconds per request, with what the kernel's own thread of its CPU did meanwhile.
     Cpu,
+    /// CPU microseconds of the whole machine per request: of all processes and threads of the kernel's, where a server has others do its work.
+    Machine,
     /// Median latency.
     MedianLatency,
     /// The latency that 99 of 100 requests keep.
@@ -140,6 +142,7 @@ impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Figure::Cpu => "CPU per request",
+            Figure::Machine => "CPU of the whole machine per request",
             Figure::MedianLatency => "p50 latency",
             Figure::TailLatency => "p99 latency",
             Figure::ServerLoad => "share of its CPU used",

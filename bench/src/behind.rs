@@ -18,6 +18,8 @@ use super::web::Folder;
 pub enum Way {
     /// As bytes, whatever they mean.
     Bytes,
+    /// The same, and Corelane has the kernel do it.
+    Kernel,
     /// As requests, on connections that stay.
     Http,
 }
@@ -74,6 +76,7 @@ impl Behind {
         let to = self.upstream(asks);
         match self.way {
             Way::Bytes => format!("proxy=tcp://{address}?to={to}"),
+            Way::Kernel => format!("proxy=tcp://{address}?to={to}&in-kernel"),
             Way::Http => format!("http=http://{address}?to={to}"),
         }
     }
@@ -117,7 +120,7 @@ pub const ONE_ADDRESS: [&str; 2] = ["--limit", "connections_per_peer_max=20000"]
 /// Bytes by splice(2), which it takes for what is large; requests on any connection that is free.
 fn haproxy(way: Way, address: SocketAddr, to: SocketAddr) -> String {
     let manner = match way {
-        Way::Bytes => "mode tcp\n  option splice-auto",
+        Way::Bytes | Way::Kernel => "mode tcp\n  option splice-auto",
         Way::Http => "mode http\n  option http-keep-alive\n  http-reuse always\n  option splice-auto",
     };
     format!(
@@ -134,7 +137,7 @@ fn nginx(way: Way, address: SocketAddr, to: SocketAddr, folder: &Path) -> String
          events {{ worker_connections 19800; }}\n"
     );
     match way {
-        Way::Bytes => format!(
+        Way::Bytes | Way::Kernel => format!(
             "load_module {STREAM_MODULE};\n{main}stream {{ server {{ listen {address} backlog=4096; proxy_pass {to}; proxy_timeout 600s; }} }}\n"
         ),
         Way::Http => format!(
@@ -156,7 +159,7 @@ fn envoy(way: Way, address: SocketAddr, to: SocketAddr) -> String {
         format!("{{name: envoy.filters.{name}, typed_config: {{{settings}}}}}")
     };
     let filter = match way {
-        Way::Bytes => filter("network.tcp_proxy", "TcpProxy", "stat_prefix: front, cluster: back"),
+        Way::Bytes | Way::Kernel => filter("network.tcp_proxy", "TcpProxy", "stat_prefix: front, cluster: back"),
         Way::Http => {
             let router = filter("http.router", "Router", "suppress_envoy_headers: true");
             let routes = "{virtual_hosts: [{name: back, domains: [\"*\"], routes: [{match: {prefix: \"/\"}, route: {cluster: back, timeout: 0s}}]}]}";

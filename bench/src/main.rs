@@ -27,6 +27,7 @@ mod instructions;
 mod interrupt;
 mod judged;
 mod load;
+mod machine;
 mod manner;
 mod measure;
 mod measured;

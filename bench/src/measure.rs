@@ -12,6 +12,7 @@ use super::entrants::Entrant;
 use super::generator;
 use super::interrupt::Interrupt;
 use super::load::{Load, Timing};
+use super::machine;
 use super::measured::{CellResult, Contender, Measured, NOTE, table};
 use super::report::Findings;
 use super::rounds::{Extent, Rounds, Verdict};
@@ -74,13 +75,16 @@ pub fn measure(generator: &Path, load: Load, running: &Running, rate: Option<f64
     let used_ns = || Ok::<_, anyhow::Error>((running.server.cpu_ns()?, running.softirq.cpu_ns()));
     let counts = running.counts();
     let (server_ns, softirq_ns) = used_ns()?;
+    let machine = machine::Busy::now();
     let sample = generator::measure(generator, load, running, rate, timing)?;
     let (server_after_ns, softirq_after_ns) = used_ns()?;
+    let machine_us_per_request =
+        machine.and_then(|before| Some(machine::Busy::now()?.us_per_request(&before, sample.requests_per_s)));
     let counts = counts.and_then(|before| Some(running.counts()?.since(&before)));
     let softirq_us_per_request = softirq_ns
         .zip(softirq_after_ns)
         .map(|(before, after)| softirq::us_per_request(sample.cpu_us_per_request, server_after_ns - server_ns, after - before));
-    Ok(Measured { sample, softirq_us_per_request, counts })
+    Ok(Measured { sample, softirq_us_per_request, machine_us_per_request, counts })
 }
 
 fn contender(cell: &Cell, running: &Running, interrupt: &Interrupt) -> Result<Contender> {
@@ -139,6 +143,7 @@ fn cheapest(among: fn(Entrant) -> bool, rounds: &Rounds<Entrant, Measured>) -> O
 fn figure(figure: Figure, measured: &Measured) -> f64 {
     match figure {
         Figure::Cpu => measured.cpu_us_per_request(),
+        Figure::Machine => measured.machine_us_per_request.unwrap_or(f64::NAN),
         Figure::MedianLatency => measured.sample.p50_us,
         Figure::TailLatency => measured.sample.p99_us,
         Figure::ServerLoad => measured.sample.server_load,
@@ -168,7 +173,7 @@ mod tests {
             p50_us: 10.0 * cpu_us,
             ..Sample::default()
         };
-        Measured { sample, softirq_us_per_request: None, counts: None }
+        Measured { sample, softirq_us_per_request: None, machine_us_per_request: None, counts: None }
     }
 
     fn rounds(who: &[Entrant], costs: &[[f64; 4]]) -> Rounds<Entrant, Measured> {

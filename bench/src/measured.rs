@@ -19,6 +19,8 @@ pub struct Measured {
     pub sample: Sample,
     /// Processor time per answered request of the kernel's own thread of the server's CPU; `None` where it cannot be seen.
     pub softirq_us_per_request: Option<f64>,
+    /// Processor time of the whole machine per answered request, as far as the load was the same all the time; `None` where nobody tells.
+    pub machine_us_per_request: Option<f64>,
     /// What the server counted meanwhile, warm-up and draining included.
     pub counts: Option<Counts>,
 }
@@ -55,7 +57,8 @@ impl Measured {
 
 /// What the columns do not say of themselves.
 pub const NOTE: &str = "buffer: what a receive is into; of datagrams every server asks for queues of 4 MiB each way, of streams for none\n\
-    CPU us/req: the server's threads, and beside them ksoftirqd of their CPU, whose part is shown; - where it cannot be seen\n";
+    CPU us/req: the server's threads, and beside them ksoftirqd of their CPU, whose part is shown; - where it cannot be seen\n\
+    all us/req: all that the machine used meanwhile, the generator and threads of the kernel's included, and whatever else ran\n";
 
 /// The table of one cell: of every figure the median over the rounds, of the longest latency the longest, of what was
 /// lost the sum.
@@ -83,13 +86,15 @@ fn columns(found: &CellResult, place: usize) -> Vec<Column> {
     columns
 }
 
-fn timed_columns(parts: &[&Measured]) -> [Column; 11] {
+fn timed_columns(parts: &[&Measured]) -> [Column; 12] {
     let middle = |of: fn(&Measured) -> f64| median(&parts.iter().map(|part| of(part)).collect::<Vec<_>>());
+    let machine: Vec<f64> = parts.iter().filter_map(|part| part.machine_us_per_request).collect();
     let softirq: Vec<f64> = parts.iter().filter_map(|part| part.softirq_us_per_request).collect();
     [
         ("CPU us/req", number(middle(Measured::cpu_us_per_request), 3)),
         ("ksoftirqd", number(median(&softirq), 3)),
         ("gen. us/req", number(middle(|part| part.sample.generator_us_per_request), 3)),
+        ("all us/req", number(median(&machine), 3)),
         ("req/s", number(middle(|part| part.sample.requests_per_s), 0)),
         ("p50 us", number(middle(|part| part.sample.p50_us), 0)),
         ("p99 us", number(middle(|part| part.sample.p99_us), 0)),
@@ -145,7 +150,7 @@ pub mod tests {
             max_us,
             doubts: if max_us > 100.0 { vec![format!("waited {max_us} us")] } else { Vec::new() },
         };
-        Measured { sample, softirq_us_per_request: Some(0.25), counts }
+        Measured { sample, softirq_us_per_request: Some(0.25), machine_us_per_request: Some(9.0), counts }
     }
 
     /// Three rounds of two servers.

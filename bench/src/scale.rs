@@ -251,7 +251,7 @@ mod tests {
             p50_us: 10.0 * cpu_us,
             ..generator::Sample::default()
         };
-        Measured { sample, softirq_us_per_request: None, counts: None }
+        Measured { sample, softirq_us_per_request: None, machine_us_per_request: None, counts: None }
     }
 
     fn rounds() -> Rounds<Contestant, Sample> {

@@ -19,6 +19,9 @@ const HUGE: usize = 1 << 20;
 pub const CELLS: &[(Way, Cell)] = &[
     (Way::Bytes, Cell { bars: &[best(0.75)], entrants: AND_ENVOY, ..cell("bytes-64-d1", echo(SMALLEST, 64, 1)) }),
     (Way::Bytes, Cell { bars: &[best(0.85)], ..cell("bytes-64-d16", echo(SMALLEST, 64, 16)) }),
+    // Nothing of that is the proxy's time: the whole machine is compared, the two ends included.
+    (Way::Kernel, Cell { bars: &[whole(0.75)], ..cell("kernel-64-d1", echo(SMALLEST, 64, 1)) }),
+    (Way::Kernel, Cell { bars: &[whole(0.85)], ..cell("kernel-64-d16", echo(SMALLEST, 64, 16)) }),
     (Way::Bytes, cell("bytes-4096-d1", echo(SMALL, 64, 1))),
     (Way::Bytes, Cell { bars: &[best(1.0)], ..cell("bytes-1048576", echo(HUGE, 8, 1)) }),
     (Way::Bytes, Cell { bars: &[best(0.8)], ..cell("bytes-new", get(Page::FileAnew, SMALLEST)) }),
@@ -53,6 +56,11 @@ const fn no_later(than: Peer) -> Bar {
 /// Against the best of the proxies.
 const fn best(at_most: f64) -> Bar {
     cpu(Divisor::BestProxy, at_most)
+}
+
+/// The same by what the whole machine used.
+const fn whole(at_most: f64) -> Bar {
+    Bar { figure: Figure::Machine, ..best(at_most) }
 }
 
 const fn cell(name: &'static str, load: Load) -> Cell {

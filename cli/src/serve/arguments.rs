@@ -140,6 +140,11 @@ pub struct Arguments {
     /// Each takes two descriptors and up to 256 KiB of the system's memory. All processes of a user share what /proc/sys/fs/pipe-user-pages-soft allows.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1 << 16))]
     pub(super) pipes_max: Option<u32>,
+    /// Pairs of connections between which the kernel passes bytes at once, of each lane, 1 to 65536; for proxies with `in-kernel` [default: 4096]
+    ///
+    /// Further pairs pass through the lane. Each takes about 300 bytes of the system's memory from the start on.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
+    pub(super) bridged_pairs_max: Option<u32>,
     /// Sends of at least this size leave without a copy where the kernel can, such as 64KiB, from 1 B [default: none do]
     ///
     /// Where the kernel copies them anyway, on loopback and between virtual interfaces, they are copied from then on, and tried again much later.
@@ -293,6 +298,7 @@ mod tests {
             ("offload-max", driver.offload_max),
             ("watches-max", driver.watches_max),
             ("pipes-max", driver.pipes_max),
+            ("bridged-pairs-max", DriverSettings::BRIDGED_PAIRS),
             ("tasks-max", lane.tasks_max),
             ("channel-messages", lane.channel_messages),
         ];

@@ -77,6 +77,7 @@ fn driver_settings(arguments: &Arguments) -> DriverSettings {
         .offload_max(arguments.offload_max.map_or(default.offload_max, |calls| calls as usize))
         .watches_max(arguments.watches_max.map_or(default.watches_max, |directories| directories as usize))
         .pipes_max(arguments.pipes_max.map_or(default.pipes_max, |pipes| pipes as usize))
+        .bridged_pairs_max(arguments.bridged_pairs_max.map_or(default.bridged_pairs_max, |pairs| pairs as usize))
         .zero_copy_bytes(arguments.zero_copy.map_or(default.zero_copy_bytes, |bytes| bytes as usize))
 }
 

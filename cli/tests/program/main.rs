@@ -42,6 +42,7 @@ mod polling_load;
 mod profile;
 mod proxied;
 mod proxy;
+mod proxy_kernel;
 mod proxy_peers;
 mod proxy_take_over;
 mod proxy_udp;

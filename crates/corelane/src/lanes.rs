@@ -3,6 +3,7 @@
 #[cfg(feature = "control")]
 mod asked;
 pub(crate) mod beside;
+mod bridges;
 pub(crate) mod builder;
 #[cfg(feature = "packets")]
 mod changes;

@@ -5,6 +5,7 @@
 mod addresses;
 mod answer;
 mod bell;
+mod bridging;
 mod components;
 mod control;
 mod crossing;
@@ -29,6 +30,7 @@ mod uring;
 mod warm;
 
 pub use bell::EventBell;
+pub use bridging::probe_bridge;
 pub use crossing::Crossing;
 pub use epoll::EpollDriver;
 pub use errors::Error;

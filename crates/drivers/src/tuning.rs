@@ -13,6 +13,8 @@ const WATCHES_MOST: usize = 1 << 20;
 
 /// Pipes that may hold bytes at once: each takes two descriptors, of which a process has fewer by far.
 const PIPES_MOST: usize = 1 << 16;
+/// Pairs between which the system passes bytes at once: each takes memory of its own from the start on.
+const PAIRS_MOST: usize = 1 << 16;
 
 /// Refuses settings that would leave a driver without memory to receive into, without progress, or without bounds.
 ///
@@ -29,6 +31,7 @@ pub fn check(tuning: &Tuning) -> Result<(), Error> {
         ("offload_threads", tuning.offload_threads, 2, THREADS_MOST),
         ("watches_max", tuning.watches_max, 0, WATCHES_MOST),
         ("pipes_max", tuning.pipes_max, 0, PIPES_MOST),
+        ("bridged_pairs_max", tuning.bridged_pairs_max, 0, PAIRS_MOST),
         ("zero_copy_bytes", tuning.zero_copy_bytes, 1, usize::MAX),
     ];
     match fields.into_iter().find(|&(_, got, least, most)| got < least || got > most) {
@@ -56,6 +59,7 @@ mod tests {
             (default().offload_threads(257), "offload_threads must be 2 to 256, not 257"),
             (default().zero_copy_bytes(0), "zero_copy_bytes must be 1 to"),
             (default().pipes_max((1 << 16) + 1), "pipes_max must be 0 to 65536, not 65537"),
+            (default().bridged_pairs_max((1 << 16) + 1), "bridged_pairs_max must be 0 to 65536, not 65537"),
             (default().watches_max((1 << 20) + 1), "watches_max must be 0 to 1048576, not 1048577"),
         ];
         for (tuning, words) in wrong {

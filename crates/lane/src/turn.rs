@@ -8,8 +8,8 @@ use crate::seats::{Seat, Seats};
 use crate::settings::{Budget, LaneSettings};
 use crate::work::{Said, Seated, Work, Works};
 use corelane_seam::{
-    Code, Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Level, Op, Outcome, Payer, PipeCounters, Record,
-    SendCounters, StreamOutcome, Wait, nanoseconds,
+    BridgeCounters, Code, Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Level, Op, Outcome, Payer,
+    PipeCounters, Record, SendCounters, StreamOutcome, Wait, nanoseconds,
 };
 use corelane_watch::{LaneCounter, LaneHistogram, LaneState};
 use std::panic::resume_unwind;
@@ -514,6 +514,11 @@ impl<D: Driver> Lane<D> {
             row.set(LaneCounter::BytesPiped, counters.pipes.bytes);
             row.set(LaneCounter::PipesHeld, counters.pipes.held);
             row.set(LaneCounter::PipesMaxHits, counters.pipes.refused);
+        }
+        if counters.bridges != BridgeCounters::default() {
+            row.set(LaneCounter::BytesBridged, counters.bridges.bytes);
+            row.set(LaneCounter::PairsBridged, counters.bridges.pairs);
+            row.set(LaneCounter::BridgedPairsMaxHits, counters.bridges.refused);
         }
     }
 

@@ -53,6 +53,8 @@ pub struct DriverCounters {
     pub sends: SendCounters,
     /// What passed through pipes.
     pub pipes: PipeCounters,
+    /// What the system passed on by itself.
+    pub bridges: BridgeCounters,
 }
 
 /// What passed from connections to others through pipes of the system's, since a driver's creation.
@@ -64,6 +66,17 @@ pub struct PipeCounters {
     pub refused: u64,
     /// Pipes that hold bytes now.
     pub held: u64,
+}
+
+/// What the system has passed on by itself ([`Op::Bridge`]), since a driver's creation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BridgeCounters {
+    /// Bytes that it has passed on, as far as anybody was told.
+    pub bytes: u64,
+    /// Pairs that it does not pass bytes between, though it was asked to: as many as may be are there, it refused, or they were not at rest.
+    pub refused: u64,
+    /// Pairs between which it passes bytes now.
+    pub pairs: u64,
 }
 
 /// How large sends left a driver, and what became of their memory, since its creation.

@@ -71,8 +71,8 @@ pub use datagram::{
 };
 pub use detached::Detached;
 pub use driver::{
-    Clock, DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, PipeCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE,
-    RELEASE_LIMIT, SendCounters, Wait,
+    BridgeCounters, Clock, DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, PipeCounters, RECEIVE_BYTES_LEAST,
+    RECEIVES_PER_CYCLE, RELEASE_LIMIT, SendCounters, Wait,
 };
 pub use error::{Error, Fault, Reason};
 pub use fetch::fetch;

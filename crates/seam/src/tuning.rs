@@ -28,6 +28,8 @@ pub struct Tuning {
     /// See the function of this name.
     pub pipes_max: usize,
     /// See the function of this name.
+    pub bridged_pairs_max: usize,
+    /// See the function of this name.
     pub zero_copy_bytes: usize,
     /// See the function of this name.
     pub zero_copy_always: bool,
@@ -44,6 +46,7 @@ impl Default for Tuning {
             offload_threads: 4,
             watches_max: 1024,
             pipes_max: 64,
+            bridged_pairs_max: 0,
             zero_copy_bytes: usize::MAX,
             zero_copy_always: false,
         }
@@ -51,6 +54,9 @@ impl Default for Tuning {
 }
 
 impl Tuning {
+    /// [`Tuning::bridged_pairs_max`] of lanes with a service that asks for a bridge, unless it was set.
+    pub const BRIDGED_PAIRS: usize = 4096;
+
     /// The defaults.
     pub fn new() -> Self {
         Self::default()
@@ -115,6 +121,14 @@ impl Tuning {
     #[must_use]
     pub fn pipes_max(mut self, pipes: usize) -> Self {
         self.pipes_max = pipes;
+        self
+    }
+
+    /// Pairs of connections on one lane between which the system itself may pass bytes at once, 0 to 65,536; 0 makes no bridge, the default. It takes CAP_BPF and CAP_NET_ADMIN, and about 300 bytes of the system's
+    /// memory for each, from the start on.
+    #[must_use]
+    pub fn bridged_pairs_max(mut self, pairs: usize) -> Self {
+        self.bridged_pairs_max = pairs;
         self
     }
 

@@ -45,7 +45,7 @@ impl Kind {
             Op::Close { socket, .. } => (Self::Close, Some(*socket)),
             Op::Poll { .. } => (Self::Poll, None),
             Op::Offload(_) => (Self::Offload, None),
-            Op::StopReceive { .. } | Op::Cancel { .. } => return None,
+            Op::StopReceive { .. } | Op::Bridge { .. } | Op::TellUnseen { .. } | Op::Cancel { .. } => return None,
             _ => (Self::Unknown, None),
         })
     }
@@ -163,7 +163,9 @@ impl Kind {
         match outcome {
             StreamOutcome::Accepted { .. } => self == Self::Accept,
             StreamOutcome::Connected { .. } => self == Self::Connect,
-            StreamOutcome::Received(_) | StreamOutcome::EndOfStream => matches!(self, Self::Receive | Self::ReceivePiped),
+            StreamOutcome::Received(_) | StreamOutcome::Unseen { .. } | StreamOutcome::EndOfStream => {
+                matches!(self, Self::Receive | Self::ReceivePiped)
+            }
             StreamOutcome::ReceivedPiped(_) => self == Self::ReceivePiped,
             StreamOutcome::Filled { .. } => self == Self::ReceiveInto,
             StreamOutcome::Sent { .. } => self == Self::Send,
@@ -197,6 +199,7 @@ pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Stream(StreamOutcome::Connected { .. }) => "connected",
         Outcome::Stream(StreamOutcome::Received(_)) => "received",
         Outcome::Stream(StreamOutcome::ReceivedPiped(_)) => "received in a pipe",
+        Outcome::Stream(StreamOutcome::Unseen { .. }) => "passed on by the system",
         Outcome::Stream(StreamOutcome::EndOfStream) => "end of stream",
         Outcome::Stream(StreamOutcome::Filled { .. }) | Outcome::File(FileOutcome::Filled { .. }) => "filled",
         Outcome::Stream(StreamOutcome::Sent { .. }) => "sent",

@@ -250,6 +250,7 @@ impl Services {
         match completion.outcome {
             Outcome::Stream(StreamOutcome::Received(shared)) => found.received(kit, shared),
             Outcome::Stream(StreamOutcome::ReceivedPiped(piped)) => found.received_piped(kit, piped),
+            Outcome::Stream(StreamOutcome::Unseen { bytes }) => found.passed_on(kit, bytes),
             Outcome::Stream(StreamOutcome::EndOfStream) => found.peer_finished(),
             Outcome::Stream(StreamOutcome::Filled { lease, fault }) => {
                 found.fill_received(kit, lease, fault);

@@ -182,6 +182,9 @@ catalogue! {
         SendsSealed "sends_sealed" Counter "sends" "Calls that gave the receiver the pages of sealed memory (sendfile).";
         BytesPiped "bytes_piped" Counter "bytes" "Bytes that passed from one connection to another through pipes of the system's, and not through the lane's memory (splice).";
         PipesHeld "pipes_held" Gauge "pipes" "Pipes that hold such bytes now.";
+        BytesBridged "bytes_bridged" Counter "bytes" "Bytes that the kernel passed on by itself from one connection to another, and not through the lane (a sockmap), as far as the lane was told.";
+        PairsBridged "pairs_bridged" Gauge "pairs" "Pairs of connections between which it passes bytes now.";
+        BridgedPairsMaxHits "bridged_pairs_max_hits" Counter "hits" "Times that a pair was not bridged, because as many as may be were, or the kernel refused: its bytes passed through the lane.";
         PipesMaxHits "pipes_max_hits" Counter "hits" "Receives of bulk that found no pipe, because as many held bytes as may, or the system gave none: their bytes came into the lane's memory.";
         MemoryUsed "memory_used" Gauge "bytes" "Lane memory that is leased now.";
         MemoryPeak "memory_peak" Gauge "bytes" "The most lane memory that was leased at one time.";
@@ -453,7 +456,7 @@ mod tests {
         out
     }
     /// What counters are counted in.
-    const UNITS: [&str; 46] = [
+    const UNITS: [&str; 47] = [
         "accepts",
         "answers",
         "addresses",
@@ -476,6 +479,7 @@ mod tests {
         "nanoseconds",
         "operations",
         "packets",
+        "pairs",
         "panics",
         "parcels",
         "polls",

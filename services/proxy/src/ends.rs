@@ -41,6 +41,8 @@ pub struct Server {
     /// When the attempt began.
     pub(crate) since: Instant,
     pub(crate) stage: Stage,
+    /// So many times in a row little has come from it.
+    pub(crate) littles: u32,
 }
 
 /// How far an upstream has come with a client.

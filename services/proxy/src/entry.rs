@@ -6,7 +6,7 @@ use crate::proxy::Proxy;
 use crate::routes::Routes;
 use crate::udp::{UdpProxy, unfit};
 use corelane::service::Limits;
-use corelane::service::entry::choice::{Choice, OneOf, Text, Time, Use, any, joined};
+use corelane::service::entry::choice::{Choice, Flag, OneOf, Text, Time, Use, any, joined};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
@@ -56,6 +56,11 @@ const LOG: Text = Text::new(
 )
 .writing();
 
+const IN_KERNEL: Flag = Flag::new(
+    "in-kernel",
+    "have the kernel pass on small messages by itself (a sockmap), which takes CAP_BPF and CAP_NET_ADMIN; without them lanes do",
+);
+
 const SESSION_IDLE: Time = Time::new("session-idle", "how long nothing may come for a session before it ends").between(
     Duration::from_millis(100),
     Duration::from_secs(86_400),
@@ -63,9 +68,10 @@ const SESSION_IDLE: Time = Time::new("session-idle", "how long nothing may come 
 );
 
 /// Options of connections, and of what is only known over one: they mean nothing to datagrams.
-const OF_CONNECTIONS: [(&str, &str); 9] = [
+const OF_CONNECTIONS: [(&str, &str); 10] = [
     (LOG.name, "a log has a line for each connection"),
     (SNI.name, "names are those of TLS over TCP"),
+    (IN_KERNEL.name, "the kernel passes on streams alone"),
     (SEND_PROXY.name, "the header begins a connection"),
     (proxied::OPTION.name(), "the header begins a connection"),
     (tls::UPSTREAM_OPTIONS[0].name(), "datagrams are not passed on by TLS"),
@@ -78,10 +84,11 @@ const OF_CONNECTIONS: [(&str, &str); 9] = [
     (upstreams::CHECK_NAMES[2], "nothing is asked by datagrams"),
 ];
 
-const OWN: [Choice; 6] = [
+const OWN: [Choice; 7] = [
     Choice::Text(LOG),
     Choice::Text(SNI),
     Choice::OneOf(SEND_PROXY),
+    Choice::Flag(IN_KERNEL),
     proxied::OPTION,
     tls::UPSTREAM_OPTIONS[0],
     tls::UPSTREAM_OPTIONS[1],
@@ -153,8 +160,10 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     let log = log.transpose()?;
     let of_lanes = log.clone();
     let speak_tls = behind.targets.speak_tls();
+    let in_kernel = asked.chosen().flag(&IN_KERNEL);
+    let lanes = if in_kernel { lanes.bridging() } else { lanes };
     let made = move |lane| {
-        let proxy = version.into_iter().fold(Proxy::new(&behind, lane), Proxy::header);
+        let proxy = version.into_iter().fold(Proxy::new(&behind, lane).in_kernel(in_kernel), Proxy::header);
         let proxy = routes.iter().cloned().fold(proxy, Proxy::routes);
         of_lanes.iter().fold(proxy, Proxy::log)
     };
@@ -173,6 +182,7 @@ mod tests {
             "to=127.0.0.1:1",
             "to=a.test:1*3,unix:/x&balance=least&check=1s&send-proxy=v2",
             "to=[::1]:1&proxy-from=10.0.0.0/8",
+            "to=[::1]:1&in-kernel",
             "sni=a.test>b:1,*.test>[::1]:2&balance=least",
         ] {
             assert_eq!(of(&format!("tcp://127.0.0.1:0?{right}")), Ok(()), "{right}");
@@ -185,6 +195,7 @@ mod tests {
             ("?to=a:1&log=/x", "option \"log\": it means nothing with udp://"),
             ("?to=a:1&send-proxy=v2", "option \"send-proxy\": it means nothing with udp://"),
             ("?to=a:1&proxy-from=10.0.0.0/8", "option \"proxy-from\": it means nothing with udp://"),
+            ("?to=a:1&in-kernel", "option \"in-kernel\": it means nothing with udp://"),
             ("?to=a:1&sni=a>b:1", "option \"sni\": it means nothing with udp://"),
             ("?to=a:1&upstream-name=a", "option \"upstream-name\": it means nothing with udp://"),
             ("?to=tls://a:1", "not passed on by TLS"),

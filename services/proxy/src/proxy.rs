@@ -23,6 +23,10 @@ const TENDING: u64 = 0;
 /// Clients that wait until the first names are resolved; one more is turned away.
 const EARLY_MAX: usize = 1_024;
 
+/// A receive of fewer bytes brings little, and behind so many of those in a row it is taken that more such follow.
+const LITTLE_BYTES: usize = 16 << 10;
+const LITTLES_LEAST: u32 = 8;
+
 /// Passes bytes on, on one lane.
 #[derive(Debug)]
 pub struct Proxy {
@@ -35,13 +39,15 @@ pub struct Proxy {
     /// Clients that have come before any name was resolved.
     early: Vec<(ConnectionId, u16)>,
     early_max: usize,
+    /// The kernel is to pass on bytes of pairs that say little at a time.
+    in_kernel: bool,
 }
 
 impl Proxy {
     /// To these upstreams, on this lane.
     pub fn new(behind: &Behind, lane: usize) -> Self {
         let tended = Tended::new(behind, lane, Tending::new(TENDING, TENDING));
-        Self { tended, header: None, routes: None, log: None, early: Vec::new(), early_max: EARLY_MAX }
+        Self { tended, header: None, routes: None, log: None, early: Vec::new(), early_max: EARLY_MAX, in_kernel: false }
     }
 
     /// Has each upstream told by a PROXY header whose connection it gets.
@@ -65,6 +71,12 @@ impl Proxy {
     /// How many clients may wait until the first names are resolved; one more is turned away. 1,024 by default.
     pub fn early_max(self, clients: usize) -> Self {
         Self { early_max: clients, ..self }
+    }
+
+    /// Has the kernel pass on bytes by itself between a client and its upstream that say little at a time (a sockmap), where the lane has a bridge for that
+    /// ([`DriverSettings::bridged_pairs_max`](corelane::lanes::DriverSettings::bridged_pairs_max)).
+    pub fn in_kernel(self, in_kernel: bool) -> Self {
+        Self { in_kernel, ..self }
     }
 
     /// Has names resolved by something else than the system.
@@ -118,7 +130,7 @@ impl Proxy {
         let reach = reach.preface(&memory[..bytes.unwrap_or(0)]);
         tried.add(upstream);
         self.tended.upstreams.used_by(upstream, asker, since);
-        let session = End::Server(Server { client, asker, upstream, group, tried, since, stage: Stage::Connecting });
+        let session = End::Server(Server { client, asker, upstream, group, tried, since, stage: Stage::Connecting, littles: 0 });
         match reach.dial(cx, session) {
             Ok(server) => {
                 // Already now, so that the end of a client that has nothing to say is kept for its upstream. TLS that does not come about would take the client with it.
@@ -334,13 +346,19 @@ impl Proxy {
 
     /// Bytes of the one for the other; how many.
     fn pass(cx: &mut Cx<'_>, to: ConnectionId, input: &mut Input) -> Option<usize> {
-        let bytes = input.len();
+        let bytes = input.len() + input.unseen() as usize;
         if bytes > 0 {
             let output = cx.connection(to)?;
             output.forward(input.take_all());
             output.note_active();
         }
         Some(bytes)
+    }
+
+    /// So many bytes have come from an upstream: whether the pair says little at a time, and for how long it has. It is found so again and again, more and more seldom.
+    fn says_little(server: &mut Server, bytes: usize) -> bool {
+        server.littles = if bytes < LITTLE_BYTES { server.littles.saturating_add(1) } else { 0 };
+        server.littles >= LITTLES_LEAST && server.littles.is_power_of_two()
     }
 }
 
@@ -431,6 +449,10 @@ impl StreamService for Proxy {
                 if server.stage == Stage::Silent && !input.is_empty() {
                     server.stage = Stage::Answered;
                     self.tended.upstreams.answered(server.upstream, cx.now(), cx.now() - server.since);
+                }
+                if self.in_kernel && Self::says_little(server, input.len()) {
+                    let own = cx.id();
+                    cx.bridge(server.client, own);
                 }
                 let Some(bytes) = Self::pass(cx, server.client, input) else { return Next::Abort };
                 self.tended.upstreams.note_bytes(server.upstream, 0, bytes);

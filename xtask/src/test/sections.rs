@@ -112,6 +112,7 @@ pub const COMPUTING: &[Section] = &[
             "crates/rss",
             "crates/wire",
             "crates/seam",
+            "crates/bridge",
             "crates/isr",
             "crates/rules",
             "crates/prefixes",

@@ -82,6 +82,7 @@ degraded! {
     ReceiveShare "CL-0041" "Lanes have another user fraction than was asked for.",
     ReceiveThreads "CL-0042" "The receiving of an interface does not keep to the user fraction, or its threads could not be taken back.",
     TurnLong "CL-0043" "A service or tasks had a lane for longer than their share at once while packets waited.",
+    NoBridge "CL-0044" "The kernel cannot be had to pass on bytes of pairs, and lanes do it.",
 }
 
 impl Degraded {

@@ -104,6 +104,8 @@ pub struct Lanes {
     pub(crate) cpus: Option<Vec<usize>>,
     pub(crate) driver: DriverChoice,
     pub(crate) driver_settings: DriverSettings,
+    /// A service has the system pass on bytes of pairs.
+    pub(crate) bridges: bool,
     /// The ports by which lanes have frames.
     pub(crate) wires: Wires,
     /// The part of each CPU that was asked for beside the kernel's receiving.
@@ -151,6 +153,7 @@ impl Lanes {
             cpus: None,
             driver: DriverChoice::Auto,
             driver_settings: DriverSettings::default(),
+            bridges: false,
             wires: Wires::default(),
             receiving: Asked::default(),
             join: false,

@@ -2,6 +2,7 @@
 
 use crate::admin::messages::Degraded;
 use crate::error::Error;
+use crate::lanes::bridges;
 use crate::lanes::builder::Lanes;
 use crate::lanes::frames::{self, LaneFrames, Placing};
 use crate::lanes::live_gateway::{self, Ruling};
@@ -51,6 +52,7 @@ impl Equipped {
         let control = Control::new(count);
         let (tell, ears) = control.words();
         let steered = steer(lanes, &server(lanes, &prepared.places, count), taken, tell.clone())?;
+        prepared.notes.extend(bridges::note(lanes));
         prepared.notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
         prepared.notes.extend(handed::note(&prepared.places, count).into_iter().chain(needs::note_of_loopback(&prepared.places)));
         let ruling = live_gateway::ruling(&lanes.wires)?;

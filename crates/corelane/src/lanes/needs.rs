@@ -3,6 +3,7 @@
 
 use crate::admin::messages::Degraded;
 use crate::error::Error;
+use crate::lanes::bridges;
 use crate::lanes::builder::{Lanes, Served};
 use crate::lanes::choice::Use;
 use crate::lanes::driver::{self, choose};
@@ -53,7 +54,7 @@ impl Lanes {
         refuse_lanes_without_queue(&self.wires, plan.lanes.len())?;
         receiving::check_interfaces(&self.receiving)?;
         let pages = pages(self, plan.lanes.len())?;
-        Ok(choose(self.driver)?.note.into_iter().chain(pages).collect())
+        Ok(choose(self.driver)?.note.into_iter().chain(pages).chain(bridges::note(self)).collect())
     }
 
     /// Has this told at the start, and by [`Lanes::check`]: what was found while the settings were read.

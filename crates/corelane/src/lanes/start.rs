@@ -4,6 +4,7 @@ use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::asked;
 use crate::lanes::beside::{Beside, Opened};
+use crate::lanes::bridges;
 use crate::lanes::builder::{Declared, Lanes};
 use crate::lanes::driver::DriverKind;
 use crate::lanes::ending::{Lives, Waiter};
@@ -84,7 +85,7 @@ fn leaves_a_port_open(lanes: &Lanes) -> bool {
 fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let mut prepared = Prepared::of(lanes, &mut taken)?;
     let (equipped, own) = Equipped::of(lanes, &mut prepared, &mut taken)?;
-    let settings = (prepared.settings, lanes.driver_settings, prepared.descriptors);
+    let settings = (prepared.settings, bridges::settings(lanes), prepared.descriptors);
     let (ruling, packets) = (equipped.ruling.clone(), equipped.packets.clone());
     let mut running = put_together(lanes, prepared, equipped)?;
     let given = taken.as_ref().map_or_else(Vec::new, Taken::numbers);

@@ -21,6 +21,8 @@ pub(super) enum EndpointKind {
     Port,
     /// A copy of the one that tells other news of a port.
     PortNews,
+    /// A copy of the one that tells of bytes that the kernel did not pass on.
+    Bells,
 }
 
 /// A number below 2^24 in three bytes, so that an endpoint stays small. As an index of the driver's table of what it holds that is enough: an operation each way of each descriptor
@@ -77,6 +79,16 @@ pub(super) enum Listed {
     Starved,
 }
 
+/// Whether the kernel passes on what it receives (`bridged`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bridging {
+    No,
+    /// It may, and the source tells of all that comes.
+    Told,
+    /// It does, and the source tells of the end, and of room.
+    Quiet,
+}
+
 /// What the kernel may have to be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readable {
@@ -102,9 +114,10 @@ pub(super) const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
 pub(super) fn edges(endpoint: &Endpoint) -> i32 {
     match endpoint.kind {
         EndpointKind::Listener if endpoint.is_lent => IN | libc::EPOLLET | libc::EPOLLEXCLUSIVE,
-        EndpointKind::Listener | EndpointKind::Notices | EndpointKind::PortNews => IN | libc::EPOLLET,
+        EndpointKind::Listener | EndpointKind::Notices | EndpointKind::PortNews | EndpointKind::Bells => IN | libc::EPOLLET,
         EndpointKind::Datagrams(_) | EndpointKind::Port if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
         EndpointKind::Datagrams(_) | EndpointKind::Port => IN | libc::EPOLLET,
+        EndpointKind::Stream if endpoint.bridging == Bridging::Quiet => OUT | libc::EPOLLRDHUP | libc::EPOLLET,
         EndpointKind::Connecting | EndpointKind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
         EndpointKind::Polled(interest) => {
             let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };
@@ -136,6 +149,7 @@ pub(super) struct Endpoint {
     pub(super) is_armed: bool,
     /// Of a datagram socket: about how many arrivals a receive brings.
     arrivals: u8,
+    pub(super) bridging: Bridging,
     pub(super) listed: Listed,
     pub(super) receiving: Receiving,
     pub(super) sending: Sending,
@@ -160,6 +174,7 @@ impl Endpoint {
             outlives: false,
             is_armed: false,
             arrivals: 1,
+            bridging: Bridging::No,
             listed: Listed::Nowhere,
             receiving: Receiving::Nothing,
             sending: Sending::Nothing,
@@ -174,7 +189,7 @@ impl Endpoint {
     pub(super) fn copies(&self) -> Copies {
         match self.kind {
             _ if self.is_shared_listener() => Copies::Lanes,
-            EndpointKind::Polled(_) | EndpointKind::Port | EndpointKind::PortNews => Copies::Others,
+            EndpointKind::Polled(_) | EndpointKind::Port | EndpointKind::PortNews | EndpointKind::Bells => Copies::Others,
             _ if self.is_lent || self.outlives => Copies::Others,
             _ => Copies::None,
         }

@@ -1,6 +1,6 @@
 //! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
 
-use super::endpoint::{BELL_EDGES, BROKEN, EXHAUST, EndpointKind, IN, OUT, Sending, edges};
+use super::endpoint::{BELL_EDGES, BROKEN, Bridging, EXHAUST, EndpointKind, IN, OUT, Sending, edges};
 use super::source::{BELL, Pause, ReadinessSource, UNWATCHED};
 use super::state::{LOOK_EVERY, ReadinessDriver};
 use corelane_os::clock;
@@ -70,6 +70,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             EndpointKind::Polled(interest) => return self.end_poll(key, interest, events, completions),
             EndpointKind::Notices => return self.take_notices(key, completions),
             EndpointKind::PortNews => return self.note_news(key),
+            EndpointKind::Bells => return self.note_bells(),
             EndpointKind::Port => {
                 let (receive, send) = (events & (IN | EXHAUST) != 0, events & (OUT | BROKEN) != 0);
                 return self.note_port(key, Attention { receive, send });
@@ -88,6 +89,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             endpoint.mark_news();
             endpoint.exhaust |= events & EXHAUST != 0;
             self.queue(key);
+        }
+        if events & BROKEN != 0 && self.endpoints.at(key.index).bridging != Bridging::No {
+            self.broke_bridged(key);
         }
         if events & BROKEN != 0 && !self.kept.is_empty() {
             self.note_notices(key, completions);

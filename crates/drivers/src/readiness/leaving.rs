@@ -1,6 +1,6 @@
 //! Connections that leave for another driver of the program, and come from one.
 
-use super::endpoint::{Endpoint, EndpointKind, Receiving, Sending};
+use super::endpoint::{Bridging, Endpoint, EndpointKind, Receiving, Sending};
 use super::kept::{KeptSends, Standing};
 use super::source::{Copies, ReadinessSource};
 use super::state::ReadinessDriver;
@@ -25,6 +25,10 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let is_read = |kept: &KeptSends| !kept.sends.is_empty();
         let at_rest =
             endpoint.receiving == Receiving::Bytes && endpoint.sending == Sending::Nothing && !self.file_sends.is_of(key.into());
+        // Who takes it out of the kernel's table loses what has come for it.
+        if endpoint.bridging != Bridging::No {
+            return Err(Fault::of(Reason::Unsupported));
+        }
         if !at_rest || self.kept.get(key).is_some_and(is_read) {
             return Err(Fault::of(Reason::UnderWay));
         }

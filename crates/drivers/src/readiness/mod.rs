@@ -8,6 +8,7 @@
 //! list of their own, behind those to whom something has just come: a thousand who send without end delay nobody's short question by a round of all of them. The
 //! kernel is asked for events when the list is used up, and now and then before, so that nothing starves.
 
+mod bridged;
 mod datagrams;
 mod endpoint;
 mod events;
@@ -16,7 +17,9 @@ mod kept;
 mod leaving;
 mod listeners;
 mod opened;
+mod pairs;
 mod ports;
+mod settling;
 pub(crate) mod source;
 mod state;
 mod streams;
@@ -33,7 +36,7 @@ use corelane_seam::{
     Address, Bell, Bind, Clock, Completion, Detached, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op,
     Outcome, PipeCounters, Reason, Socket, StreamOp, StreamOutcome, Wait,
 };
-use endpoint::{EndpointKind, Listed, Receiving, Sending};
+use endpoint::{Bridging, EndpointKind, Listed, Receiving, Sending};
 use source::ReadinessSource;
 use state::Loan;
 use state::{Budget, LOOK_EVERY};
@@ -74,6 +77,8 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             Op::Frame(op) => self.perform_on_port(handle, op),
             Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
             Op::Offload(work) => self.offload(handle, work),
+            Op::Bridge { one, other, held } => return self.bridge([one.into(), other.into()], held),
+            Op::TellUnseen { socket } => return self.tell_unseen(socket.into(), completions),
             Op::StopReceive { socket } => return self.stop_receive(socket.into(), completions),
             Op::Close { socket, reset } => return self.close(handle, socket.into(), reset, completions),
             Op::Cancel { target } => return self.cancel(target, completions),
@@ -106,11 +111,13 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         self.since_look = 0;
         loop {
             assert!(wait == Wait::No || !self.has_ready(), "no wait while there is something to serve");
-            let over = self.look(self.wait_with_parted(self.wait_with_ports(wait)), at_most, completions);
+            let until = self.wait_with_bridged(self.wait_with_parted(self.wait_with_ports(wait)));
+            let over = self.look(until, at_most, completions);
             if !self.calls.is_empty() {
                 self.take_ended(completions);
             }
             self.age_parted(completions);
+            self.settle_bridged(completions);
             self.end_closes(completions);
             self.serve_ports(completions);
             self.serve_ready(budget, completions);
@@ -187,7 +194,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
                 EndpointKind::Listener | EndpointKind::Stream | EndpointKind::Datagrams(_) => {
                     self.close(Handle::NOBODY, key, true, completions)
                 }
-                EndpointKind::Notices | EndpointKind::Port | EndpointKind::PortNews => {
+                EndpointKind::Notices | EndpointKind::Port | EndpointKind::PortNews | EndpointKind::Bells => {
                     unreachable!("no work receives from what is the driver's own")
                 }
             }
@@ -203,6 +210,8 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             completions.push(Completion::last(handle, outcome.into()));
         }
         self.cancel_send(key, completions);
+        let is_bridged = self.endpoints.at(key.index).bridging != Bridging::No;
+        let waits = is_bridged && !reset && !self.may_give(key);
         let kept = self.take_kept(key, completions);
         let endpoint = self.endpoints.remove_at(key.index);
         assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
@@ -219,6 +228,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         if reset {
             // A connection that is broken already cannot be broken off.
             let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
+        }
+        if is_bridged {
+            return self.close_bridged((key, endpoint), (handle, waits));
         }
         self.release(key, endpoint);
         self.closing.push((key.bits(), handle));
@@ -342,6 +354,9 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
     fn finish(&mut self, socket: Socket) {
         if let Some(endpoint) = self.socket(socket) {
             assert!(endpoint.kind == EndpointKind::Stream, "only a connection has a stream to end");
+            if endpoint.bridging != Bridging::No {
+                return self.finish_bridged(socket.into());
+            }
             sockets::finish(endpoint.descriptor.as_fd());
         }
     }
@@ -389,6 +404,7 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
             self.take_ended(completions);
         }
         self.age_parted(completions);
+        self.settle_bridged(completions);
         self.serve_ports(completions);
         self.revive_starved();
         // Sends that were carried out count, but never leave receives without a place.
@@ -436,7 +452,7 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
 
     fn counters(&self) -> DriverCounters {
         let pipes = PipeCounters { held: self.pipes.held() as u64, ..self.counters.pipes };
-        DriverCounters { pipes, ..self.counters }
+        DriverCounters { pipes, bridges: self.bridge_counters(), ..self.counters }
     }
 }
 

@@ -4,6 +4,7 @@
 use super::endpoint::{BELL_EDGES, Endpoint, EndpointKind, Listed, NO_NEIGHBOUR, Readable, Receiving, edges};
 use super::kept::{KeptSends, Parted};
 use super::opened::Ports;
+use super::pairs::Bridged;
 use super::source::{BELL, ReadinessSource};
 use super::watched::Watches;
 use crate::bell::EventBell;
@@ -16,6 +17,7 @@ use crate::offload::{Ended, Helpers};
 use crate::open_file::OpenFile;
 use crate::pipes::Pipes;
 use crate::probes::Probes;
+use corelane_bridge::Bridge;
 use corelane_os::sockets;
 use corelane_seam::ordered::Ordered;
 use corelane_seam::slab::{Key, Slab};
@@ -170,6 +172,8 @@ pub struct ReadinessDriver<S: ReadinessSource> {
     pub(super) watches: Watches,
     pub(super) ports: Ports,
     pub(super) pipes: Pipes,
+    /// Connections between which the kernel passes bytes; none where it is not to, or cannot.
+    pub(super) bridged: Option<Box<Bridged>>,
     pub(super) helpers: Helpers,
     pub(super) calls: Slab<Call>,
     pub(super) ended: Vec<Ended>,
@@ -200,7 +204,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         probe_socket_calls()?;
         let refused = |fault| Error::Refused { call: "epoll_ctl", fault };
         source.watch(bell.as_fd(), BELL_EDGES, BELL).map_err(refused)?;
-        Ok(Self {
+        let mut driver = Self {
             arena,
             tuning,
             probes,
@@ -225,6 +229,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             watches: Watches::default(),
             ports: Ports::default(),
             pipes: Pipes::default(),
+            bridged: None,
             calls: Slab::new(),
             ended: Vec::new(),
             closing: Vec::new(),
@@ -236,7 +241,12 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             abandoned: 0,
             since_look: 0,
             counters: DriverCounters::default(),
-        })
+        };
+        if tuning.bridged_pairs_max > 0 {
+            // Without the right to it every pair passes through the lane: whoever asked for it has tried before, and told.
+            let _ = driver.bridge_up_to(tuning.bridged_pairs_max);
+        }
+        Ok(driver)
     }
 
     /// The same driver, whose connections can go to the others that have this crossing, and come from them.
@@ -244,6 +254,16 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     pub fn joined(mut self, crossing: Arc<Crossing>) -> Self {
         self.crossing = Some(crossing);
         self
+    }
+
+    /// Has the kernel pass on what connections receive, where a lane asks for that, between so many pairs at once.
+    fn bridge_up_to(&mut self, pairs: usize) -> Result<(), String> {
+        let bridge = Bridge::new(pairs).map_err(|error| error.to_string())?;
+        let bridged = Bridged::new(bridge, pairs);
+        let bells = bridged.bells().try_clone_to_owned().map_err(|error| error.to_string())?;
+        self.enter(bells, EndpointKind::Bells).map_err(|fault| fault.to_string())?;
+        self.bridged = Some(Box::new(bridged));
+        Ok(())
     }
 
     /// What this driver uses of the kernel.

@@ -1,6 +1,6 @@
 //! Connections: opening, receiving and sending.
 
-use super::endpoint::{BROKEN, EndpointKind, Receiving, Sending, U24};
+use super::endpoint::{BROKEN, Bridging, EndpointKind, Receiving, Sending, U24};
 use super::source::{Copies, ReadinessSource};
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::means::Means;
@@ -121,6 +121,12 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 
     /// Receives into a new block. The endpoint is on no list.
     pub(super) fn receive(&mut self, key: Key, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        if self.endpoints.at(key.index).bridging != Bridging::No {
+            let bytes = self.take_unseen(key);
+            if bytes > 0 {
+                return self.end_receive(key, StreamOutcome::Unseen { bytes }.into(), completions);
+            }
+        }
         let bytes = self.tuning.receive_bytes;
         let least = bytes.min(RECEIVE_BYTES_LEAST);
         let Some(mut lease) = self.arena.lease_to_receive(bytes, least) else { return self.starve(key, least) };
@@ -142,6 +148,10 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 
     /// Receives into a pipe, or as [`Self::receive`] does: where there is no pipe, at the end of the stream, and where splice(2) does not bring what there is. The endpoint is on no list.
     pub(super) fn receive_piped(&mut self, key: Key, most: usize, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        // What passed to the lane lies where splice(2) does not look.
+        if self.endpoints.at(key.index).bridging != Bridging::No {
+            return self.receive(key, budget, completions);
+        }
         let Some(pipe) = self.pipes.take(self.tuning.pipes_max) else {
             self.counters.pipes.refused += 1;
             return self.receive(key, budget, completions);
@@ -211,8 +221,12 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let endpoint = self.endpoints.at_mut(key.index);
         let room = until - lease.len();
         self.counters.calls_work += 1;
-        let received = stream::receive(endpoint.descriptor.as_fd(), lease, until);
+        let mut received = stream::receive(endpoint.descriptor.as_fd(), lease, until);
         assert!(lease.len() <= until, "a receive stays within its bound");
+        if endpoint.bridging != Bridging::No {
+            received = self.received_bridged(key, received);
+        }
+        let endpoint = self.endpoints.at_mut(key.index);
         match received {
             Received::Bytes(bytes) if bytes < room => endpoint.mark_short(),
             Received::Nothing => {
@@ -231,7 +245,8 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         };
         assert!(endpoint.kind == EndpointKind::Stream, "a chain is sent to a connection");
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
-        let ended = self.send_once(key, handle, &mut chain, completions);
+        let waits = endpoint.bridging != Bridging::No && !self.may_give(key);
+        let ended = if waits { None } else { self.send_once(key, handle, &mut chain, completions) };
         if let Some((bytes, fault, released)) = ended {
             let outcome = Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault });
             completions.push(Completion { released, ..Completion::last(handle, outcome) });
@@ -249,6 +264,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Goes on with a send that found the socket full.
     pub(super) fn resume_send(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
         assert!(self.endpoints.at_mut(key.index).sending == Sending::Bytes(U24::of(held)));
+        if self.endpoints.at(key.index).bridging != Bridging::No && !self.may_give(key) {
+            return;
+        }
         let mut chain = self.held_chain(held);
         let handle = self.endpoints.at_mut(key.index).send_handle;
         let ended = self.send_once(key, handle, &mut chain, completions);
@@ -271,9 +289,10 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         completions: &mut Vec<Completion>,
     ) -> Option<(usize, Option<Fault>, bool)> {
         let asked = chain.len();
+        let is_bridged = self.endpoints.at(key.index).bridging != Bridging::No;
         // Of what has a way of its own no notice will tell.
         let may_ask = asked >= self.tuning.zero_copy_bytes && chain.segments().any(|segment| !stream::leaves_apart(segment));
-        let means = may_ask.then(|| self.means_of(key, completions));
+        let means = (may_ask && !is_bridged).then(|| self.means_of(key, completions));
         let (sent, is_released) = if means == Some(Means::Uncopied) {
             self.send_uncopied(key, handle, chain)
         } else {
@@ -285,6 +304,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             means.into_iter().for_each(|means| self.count(means));
         }
         assert!(sent.bytes + chain.len() == asked, "no byte is lost or sent twice");
+        if is_bridged && sent.bytes > 0 {
+            self.gave_bridged(key, sent.bytes);
+        }
         self.counters.calls_work += sent.calls;
         self.counters.sends.sealed += sent.from_sealed;
         self.counters.sends.copied_full += u64::from(sent.lacked_room);

@@ -37,6 +37,24 @@ pub enum Op {
         /// A connection or datagram socket.
         socket: Socket,
     },
+    /// From now on the system itself passes on what each of two connections receives to the other, as far as that is possible and as long as it keeps up: unseen, and in the order in which it came,
+    /// with what the lane has received and sends. All that one receives is to be sent to the other, and nothing else, and an end of the one in the end to the other: that is how the system
+    /// knows that the lane has nothing left. It stays so until they are closed. Where it is not possible nothing changes. Has no completion of its own.
+    ///
+    /// What was passed on so is told by [`StreamOutcome::Unseen`], in front of bytes, an end or a fault that come behind it.
+    Bridge {
+        /// A connection.
+        one: Socket,
+        /// Another one.
+        other: Socket,
+        /// Bytes that the lane has received of each, the one first, and not sent to the other yet, with what else it is to send there before. Neither has a send under way.
+        held: [u64; 2],
+    },
+    /// Ends the receive under way on a connection with [`StreamOutcome::Unseen`], if the system has passed on something since. Has no completion of its own.
+    TellUnseen {
+        /// A connection.
+        socket: Socket,
+    },
     /// Close: operations under way on the socket end first, as cancelled, then comes [`Outcome::Closed`]. It waits for the memory of what was sent to be released, but
     /// no longer than [`RELEASE_LIMIT`](crate::RELEASE_LIMIT).
     Close {
@@ -79,7 +97,12 @@ impl Op {
             Self::File(op) => op.check(),
             Self::Frame(op) => op.check(),
             Self::Poll { interest, .. } => assert!(interest.read || interest.write, "a poll waits for something"),
-            Self::StopReceive { .. } | Self::Close { .. } | Self::Offload(_) | Self::Cancel { .. } => {}
+            Self::StopReceive { .. }
+            | Self::Bridge { .. }
+            | Self::TellUnseen { .. }
+            | Self::Close { .. }
+            | Self::Offload(_)
+            | Self::Cancel { .. } => {}
         }
     }
 }

@@ -173,6 +173,11 @@ pub enum StreamOutcome {
     Received(Shared),
     /// Bytes arrived, and lie in a pipe; never empty.
     ReceivedPiped(Piped),
+    /// So many bytes that arrived were sent on by the system itself, to the other of the pair ([`Op::Bridge`]): since this was told last. Nothing came for the lane.
+    Unseen {
+        /// How many.
+        bytes: u64,
+    },
     /// The peer has finished sending.
     EndOfStream,
     /// A receive into a lease ended; the lease holds what there was.

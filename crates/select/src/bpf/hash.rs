@@ -9,6 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum HashKind {
+    /// A value for each key, for all CPUs.
+    Plain = 1,
     /// A value of its own for each CPU.
     PerCpu = 5,
     /// Where it is full, one that was not looked up lately gives way (`BPF_MAP_TYPE_LRU_HASH`). What gives way may be overwritten while a program still reads it.
@@ -45,7 +47,7 @@ impl Hash {
         };
         let found_bytes = match kind {
             HashKind::PerCpu => value_bytes.next_multiple_of(8) * cpus_possible().len(),
-            HashKind::Recent => value_bytes,
+            HashKind::Plain | HashKind::Recent => value_bytes,
         };
         Ok(Self { descriptor: create(&attribute)?, key_bytes, value_bytes, found_bytes })
     }
@@ -65,6 +67,19 @@ impl Hash {
         assert!(all.len() >= self.found_bytes, "a value for each CPU");
         // SAFETY: the key is as long as the map's, and there are as many bytes as the kernel reads.
         unsafe { element(&self.descriptor, Command::MapUpdate, key, all.as_ptr().expose_provenance() as u64) }
+    }
+
+    /// Takes one out.
+    ///
+    /// # Errors
+    /// What the system says; `NotFound` where there is none.
+    ///
+    /// # Panics
+    /// If the key has not the map's size.
+    pub fn delete(&self, key: &[u8]) -> Result<(), Fault> {
+        assert!(key.len() == self.key_bytes, "as long as the map's");
+        // SAFETY: the key is as long as the map's, and the command has no value.
+        unsafe { element(&self.descriptor, Command::MapDelete, key, 0) }
     }
 
     /// Reads one value; with values by CPU those of all possible CPUs, each filled up to 8 bytes. None if there is none.

@@ -8,6 +8,8 @@ mod counts;
 mod generation;
 mod hash;
 mod link;
+mod sockets;
+mod told;
 mod tracepoint;
 
 use crate::errors::Error;
@@ -23,6 +25,7 @@ pub use counts::Counts;
 pub use generation::Generation;
 pub use hash::{Hash, HashKind};
 pub use link::{XdpLink, XdpMode};
+pub use told::Told;
 pub use tracepoint::Tracepoint;
 
 /// Commands of bpf(2).
@@ -34,6 +37,7 @@ enum Command {
     MapUpdate = 2,
     MapDelete = 3,
     ProgramLoad = 5,
+    ProgramAttach = 8,
     ProgramRun = 10,
     ObjectInfo = 15,
     TracepointOpen = 17,
@@ -60,6 +64,9 @@ pub enum MapKind {
     PerCpuArray = 6,
     /// Interfaces by number, to each of which a program redirects packets: their indexes, 4 bytes each (`BPF_MAP_TYPE_DEVMAP`). One that is gone is out of it.
     Devices = 14,
+    /// Connections by number, each of which may have a program that decides on what it receives (`BPF_MAP_TYPE_SOCKMAP`). One that closes is out of it. What is written are
+    /// descriptors, 4 bytes each.
+    Connections = 15,
     /// AF_XDP sockets by number, as their queues have (`BPF_MAP_TYPE_XSKMAP`). A socket that closes is out of it.
     XdpSockets = 17,
     /// Sockets of one group by number (SO_REUSEPORT, socket(7)). A lookup brings the socket's cookie (SO_COOKIE).
@@ -238,6 +245,8 @@ pub enum ProgramKind {
     Xdp,
     /// The same, also on one that lies in several pieces of memory, of which it sees the first (`BPF_F_XDP_HAS_FRAGS`, kernel 5.18).
     XdpPieces,
+    /// Decides on what a connection has received before anybody reads it (`BPF_PROG_TYPE_SK_SKB` with `BPF_SK_SKB_STREAM_VERDICT`): see [`Program::decide_for`].
+    StreamVerdict,
     /// Looks on at what the kernel traces, and may read what it is told of (`BPF_PROG_TYPE_TRACING` with `BPF_TRACE_RAW_TP`).
     Tracing,
 }
@@ -248,6 +257,7 @@ impl ProgramKind {
             Self::SelectSocket => (21, 40),
             Self::Filter => (1, 0),
             Self::Xdp | Self::XdpPieces => (6, ATTACH_XDP),
+            Self::StreamVerdict => (14, ATTACH_STREAM_VERDICT),
             Self::Tracing => (26, 23),
         }
     }
@@ -259,6 +269,8 @@ impl ProgramKind {
 
 /// `BPF_XDP`.
 const ATTACH_XDP: u32 = 37;
+/// `BPF_SK_SKB_STREAM_VERDICT`.
+const ATTACH_STREAM_VERDICT: u32 = 5;
 /// `BPF_F_XDP_HAS_FRAGS`.
 const HAS_PIECES: u32 = 1 << 5;
 /// `BPF_F_XDP_DEV_BOUND_ONLY`.

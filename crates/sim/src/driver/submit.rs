@@ -30,6 +30,8 @@ impl State {
             Op::Stream(op) => self.start_on_stream(lane, asked, op),
             Op::Datagram(op) => self.start_on_datagrams(lane, asked, op),
             Op::File(op) => self.start_on_file(lane, asked, op),
+            // This system passes on nothing by itself.
+            Op::Bridge { .. } | Op::TellUnseen { .. } => {}
             Op::StopReceive { socket } => self.stop_receive(lane, socket),
             Op::Close { socket, reset } => self.close(lane, asked, socket, reset),
             Op::Poll { descriptor, interest } => self.poll(lane, asked, descriptor, interest),

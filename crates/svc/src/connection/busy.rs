@@ -236,6 +236,7 @@ impl Busy {
     pub(super) fn forget(&mut self) {
         debug_assert!(!self.holds_bytes() && self.window.is_empty(), "whose box is forgotten has nothing in it");
         debug_assert!(self.fill.is_none() && self.fetch == Fetch::Idle, "nothing is under way for it");
+        self.input.unseen = 0;
         (self.needed, self.blocked, self.record_bytes, self.owes) = (0, Blocked::No, 0, Owes::Request);
         (self.moved_at, self.moved, self.delivery) = (0, 0, Delivery::NONE);
         self.output.begin_to_leave();
@@ -340,7 +341,7 @@ impl Busy {
             self.fill = None;
             return true;
         }
-        finished || self.is_blocked() || (self.input.len() >= self.needed && !self.input.is_empty())
+        finished || self.is_blocked() || self.input.unseen > 0 || (self.input.len() >= self.needed && !self.input.is_empty())
     }
 
     /// Tells the output how much it may take in this call.

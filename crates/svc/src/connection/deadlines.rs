@@ -67,7 +67,7 @@ impl Found<'_> {
         }
     }
 
-    fn move_timer(&mut self, kit: &mut Kit, to: u64) {
+    pub(super) fn move_timer(&mut self, kit: &mut Kit, to: u64) {
         assert!(!self.connection.machine.has_ended(), "what has ended waits for nothing but its close");
         if let Some(timer) = self.connection.timer.take() {
             kit.stop_timer(timer);
@@ -93,6 +93,7 @@ impl Found<'_> {
             Some(limit) => return Some(limit),
             None => {}
         }
+        self.connection.bridging.go_on();
         self.set_deadline(kit);
         if self.connection.is_deaf() {
             self.look_whether_there(kit);

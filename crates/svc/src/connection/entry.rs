@@ -1,5 +1,6 @@
 //! A connection: all of its state, which nothing changes but its events in this folder.
 
+use crate::connection::bridging::Bridging;
 use crate::connection::bulk::Bulk;
 use crate::connection::busy::Busy;
 use crate::connection::machine::{Facts, Machine, Pause, Phase};
@@ -38,6 +39,7 @@ pub(crate) struct Connection {
     pub(super) pair: PairAt,
     /// Whether its service looks at its bytes, and if not, how much comes.
     pub(super) bulk: Bulk,
+    pub(super) bridging: Bridging,
     /// The session's place in its service's table; none before opening and after closing.
     pub(super) session: SessionAt,
     /// In a byte: a page has rows for no more services.
@@ -100,6 +102,7 @@ impl Connection {
             finished_at: now,
             pair: PairAt::NONE,
             bulk: Bulk::Seen,
+            bridging: Bridging::No,
             session: SessionAt::NONE,
             // reason: a page has rows for 64 services.
             service: u8::try_from(service).expect("services are numbered in a byte"),
@@ -188,7 +191,7 @@ impl Connection {
     pub(crate) fn couple(&mut self, other: ConnectionId, is_unseen: bool) {
         assert!(!self.machine.has_ended() && !self.pair.is_some(), "one that is there is of one pair");
         self.pair = PairAt::of(other);
-        self.bulk = Bulk::of(is_unseen);
+        (self.bulk, self.bridging) = (Bulk::of(is_unseen), Bridging::No);
     }
 
     /// Whether its socket is one of those between which bytes pass through pipes, and nothing stands before it.

@@ -53,6 +53,10 @@ impl Found<'_> {
                 if let Err(broken) = self.make_ready(kit, requests) {
                     return Some(Reach::Breaks(broken));
                 }
+                if self.connection.wishes_bridge() {
+                    let (_, other) = self.other(others);
+                    self.bridge(kit, other);
+                }
                 self.send(kit);
             }
         }

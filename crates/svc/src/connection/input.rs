@@ -24,6 +24,8 @@ pub struct Input {
     pub(super) filling_from: usize,
     /// More bytes were to be joined than any lease can hold.
     pub(super) is_too_long: bool,
+    /// Bytes that the system has passed on by itself.
+    pub(super) unseen: u64,
     arena: Arena,
 }
 
@@ -37,12 +39,26 @@ pub struct Taken<'a> {
 impl Input {
     /// An empty one, for what a service keeps of its input beside the connection's own ([`Input::append`]).
     pub fn new(arena: Arena) -> Self {
-        Self { chain: Chain::new(), filled: None, end: InputEnd::Open, copied: 0, filling_from: 0, is_too_long: false, arena }
+        Self {
+            chain: Chain::new(),
+            filled: None,
+            end: InputEnd::Open,
+            copied: 0,
+            filling_from: 0,
+            is_too_long: false,
+            unseen: 0,
+            arena,
+        }
     }
 
     /// How many bytes are there.
     pub fn len(&self) -> usize {
         self.chain.len()
+    }
+
+    /// Bytes that came before these and were passed on by the system itself ([`Cx::bridge`](crate::Cx::bridge)), since the last call. Nobody sees them.
+    pub fn unseen(&mut self) -> u64 {
+        std::mem::take(&mut self.unseen)
     }
 
     /// Whether there are none.

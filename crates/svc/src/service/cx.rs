@@ -323,6 +323,18 @@ impl<K: Talk> Cx<'_, K> {
         self.couple(a, b, true);
     }
 
+    /// Has the system itself pass on what each of two connections receives to the other, which are a pair by [`Cx::pair_unseen`] (a sockmap): as long as it keeps up, no byte comes to the lane. It begins as soon
+    /// as neither has a send under way. From then on all that one receives must be sent to the other, and nothing else. Nothing happens where that is not possible: over Unix sockets, with a
+    /// transform, where the driver has no bridge, or no room on it. A service may ask again.
+    ///
+    /// What was passed on is told by [`Input::unseen`](crate::Input::unseen), in calls of [`StreamService::receive`](crate::StreamService::receive) that may come without a byte: now and then, and in front of an end.
+    /// Back-pressure, order and ends are those of a pair.
+    pub fn bridge(&mut self, a: ConnectionId, b: ConnectionId) {
+        if self.check_own(a) && self.check_own(b) && self.table.connections.there(a.index).pair() == Some(b) {
+            [a, b].into_iter().for_each(|one| self.table.connections.there(one.index).wish_bridge());
+        }
+    }
+
     fn couple(&mut self, a: ConnectionId, b: ConnectionId, are_unseen: bool) {
         if a == b || !(self.check_own(a) && self.check_own(b)) {
             return;

@@ -113,6 +113,8 @@ impl Served {
         if !serves {
             return;
         }
+        // Whoever is cut in the end has been counted up to here at least.
+        found.ask_of_unseen(kit);
         let (service, session) = (found.connection.service(), found.connection.session());
         let ends_itself = session.is_some_and(|session| self.ends_itself(kit, service, session));
         let mut found = self.table.there(index);

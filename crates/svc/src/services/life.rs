@@ -330,19 +330,20 @@ impl Served {
     }
 
     fn limit_passed(&mut self, kit: &mut Kit, index: u32, limit: Limit) {
-        let mut found = self.table.there(index);
         let (counter, ending) = match limit {
             Limit::Connect => return self.table.opening_timed_out(kit, index),
             Limit::Ticket => return self.ticket_expired(kit, index),
             // The system knows what the peer has taken.
-            Limit::Send | Limit::Linger => return found.ask_of_delivery(),
+            Limit::Send | Limit::Linger => return self.table.there(index).ask_of_delivery(),
             Limit::Handshake => (ServiceCounter::HandshakeLimitHits, Ending::Aborted),
+            Limit::Idle if self.looks_first(kit, index) => return,
             Limit::Idle => (ServiceCounter::IdleLimitHits, Ending::Closing),
             Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
             Limit::Rate => (ServiceCounter::ReceiveRateMinHits, Ending::Aborted),
             Limit::Answer => (ServiceCounter::AnswerLimitHits, Ending::Aborted),
             Limit::Drain => (ServiceCounter::DrainDeadlineHits, Ending::Closing),
         };
+        let found = self.table.there(index);
         found.count(counter, 1);
         let service = found.connection.service();
         match limit {
@@ -353,6 +354,13 @@ impl Served {
             self.table.tell_of_unanswered(kit, service);
         }
         self.table.there(index).set_deadline(kit);
+    }
+
+    /// Whether the system is asked first what it has passed on by itself.
+    fn looks_first(&mut self, kit: &mut Kit, index: u32) -> bool {
+        let pair = self.table.there(index).connection.pair();
+        let other = pair.and_then(|pair| self.table.found(pair)).and_then(|other| other.connection.socket());
+        self.table.there(index).looks_first(kit, other)
     }
 
     /// What the peer has begun to send did not come in time: the service may say so to it.

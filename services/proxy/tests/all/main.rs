@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod bridged;
 mod names;
 mod real;
 mod simulated;

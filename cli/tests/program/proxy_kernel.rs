@@ -1,0 +1,70 @@
+//! The proxy that has the kernel pass on small messages: in a confined process, and without the rights to it.
+
+use crate::common::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+/// Exchanges behind which a pair is long since bridged.
+const EXCHANGES: usize = 200;
+
+/// A client whose small messages come back from behind.
+fn exchange(server: &Server) -> TcpStream {
+    let mut client = TcpStream::connect(server.tcp()).unwrap();
+    client.set_nodelay(true).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    for count in 0..EXCHANGES {
+        let (said, mut heard) = ([count as u8; 64], [0; 64]);
+        client.write_all(&said).unwrap();
+        client.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, said);
+    }
+    client
+}
+
+/// What a server says that it lacks for it.
+fn lack(server: &Server) -> Option<&str> {
+    server.notes.iter().map(String::as_str).find(|note| note.contains("CL-0044"))
+}
+
+fn place(behind: &Server) -> String {
+    format!("proxy=tcp://127.0.0.1:0?to={}&in-kernel", behind.tcp())
+}
+
+/// A confined process makes no bridge any more, and goes on with the one that it has.
+#[test]
+fn small_messages_pass_the_lane_by_though_the_process_is_confined() {
+    let test = "proxy_kernel::small_messages_pass_the_lane_by_though_the_process_is_confined";
+    if !is_root(test) {
+        return;
+    }
+    let behind = Server::start(&["--lanes", "1", TCP]);
+    let server = Server::start(&["--lanes", "2", "--sandbox", "auto", &place(&behind)]);
+    if let Some(note) = lack(&server) {
+        return corelane_testkit::skip(test, note);
+    }
+    let client = exchange(&server);
+    assert_eq!(server.lane_count("pairs_bridged"), 1);
+    drop(client);
+    // At its end it is told how much that was.
+    until("it is told what the kernel has passed on", || server.lane_count("bytes_bridged") > 64 * EXCHANGES as u64);
+}
+
+#[test]
+fn without_the_rights_lanes_pass_on_all_and_say_so() {
+    let test = "proxy_kernel::without_the_rights_lanes_pass_on_all_and_say_so";
+    if !is_root(test) || !have(test, &["setpriv"]) {
+        return;
+    }
+    let behind = Server::start(&["--lanes", "1", TCP]);
+    let folder = Arc::new(Scratch::new());
+    let program = copy_for_all(&folder);
+    let wrapper = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
+    let place = place(&behind);
+    let arguments = ["--lanes", "1", "--driver", "epoll", &place];
+    let server = Server::start_as(Launch { wrapper: &wrapper, program: &program, arguments: &arguments, run: folder });
+    let said = lack(&server).expect("it says what is missing");
+    assert!(said.contains("CAP_BPF") && said.contains("CAP_NET_ADMIN") && !said.contains("classic"), "{said}");
+    let _client = exchange(&server);
+    assert_eq!(server.lane_count("pairs_bridged"), 0);
+}

@@ -1,0 +1,146 @@
+//! What a lane knows of one direction of a pair, and what it may do when, so that no byte changes its place.
+//!
+//! ```text
+//!            the program redirects                            the lane has the direction
+//! quiet ---------------------------------> a piece passes -> it receives -> it gives, once all redirected bytes have been given
+//!   ^                                                                             |
+//!   \-- all that has passed was received and given: it says so (`done`) --<-------/
+//! ```
+
+use crate::words::{Counted, Say};
+use corelane_os::progress::Progress;
+
+/// Bytes that are redirected in one direction and that the peer has not taken, at the most.
+const UNTAKEN_MAX: u64 = 128 << 10;
+/// What fits into any send buffer.
+const UNTAKEN_LEAST: u64 = 4 << 10;
+
+/// How far the connection has come at which a direction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// So far.
+    Known(Progress),
+    /// Nobody can tell just now.
+    Unknown,
+    /// It is broken off: what was redirected is lost, as what waits in a send buffer.
+    Broken,
+}
+
+/// What a direction asks of the system.
+pub trait Kernel {
+    /// What is counted of the direction.
+    fn counted(&self) -> Counted;
+    /// Says this to the program.
+    fn say(&self, say: Say);
+    /// How far the connection has come at which the direction ends.
+    fn given(&self) -> Given;
+    /// Bytes that this connection takes to send at once, with what the system needs beside them: its send buffer.
+    fn send_buffer(&self) -> u64;
+}
+
+/// One direction, as its lane knows it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Direction {
+    /// Bytes that the lane has received of those that passed to it, and those that it has given to the other connection.
+    received: u64,
+    done: u64,
+    /// Bytes that the other connection had been given when the direction began.
+    before: u64,
+    /// Whether all that was redirected was given to the other connection: as long as the lane has something, nothing more is redirected.
+    is_clear: bool,
+    has_begun: bool,
+    /// The other connection was given bytes that it had not received.
+    is_spoiled: bool,
+    /// What was redirected, as far as anybody has looked.
+    pub redirected: u64,
+}
+
+impl Direction {
+    /// Both of the pair are entered, and nothing was given to the other connection since: lets the program redirect once the lane has given what it has held since before. Does nothing where
+    /// nobody can tell how far the other connection has come.
+    pub fn begin(&mut self, kernel: &impl Kernel, held: u64) {
+        let Given::Known(progress) = kernel.given() else { return };
+        let counted = kernel.counted();
+        assert!(counted.redirected == 0 && self.done == 0, "nothing leaves before a direction begins");
+        assert!(counted.passed >= held, "what was held before counts as passed");
+        (self.before, self.received, self.has_begun) = (progress.given, held, true);
+        kernel.say(Say { done: 0, until: bound(kernel), heard: 0 });
+    }
+
+    /// The lane has received so many bytes.
+    pub fn received(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+    }
+
+    /// Whether the lane has received all that passed to it: only then does an end of the stream lie behind all bytes.
+    pub fn has_all(&self, kernel: &impl Kernel) -> bool {
+        if !self.has_begun {
+            return true;
+        }
+        let passed = kernel.counted().passed;
+        assert!(self.received <= passed, "what was received has passed");
+        self.received == passed
+    }
+
+    /// Whether the lane may give bytes to the other connection, end it, or close it: all that was redirected was given to it before. To be asked only where the program redirects
+    /// nothing, since the lane has bytes of this direction, or its end.
+    pub fn is_clear(&mut self, kernel: &impl Kernel) -> bool {
+        if self.is_clear || !self.has_begun {
+            return true;
+        }
+        let counted = kernel.counted();
+        self.redirected = counted.redirected;
+        self.is_clear = match kernel.given() {
+            Given::Broken => true,
+            Given::Unknown => false,
+            Given::Known(_) if counted.redirected == 0 => true,
+            Given::Known(progress) => progress.given.wrapping_sub(self.before) == counted.redirected + self.done,
+        };
+        self.is_clear
+    }
+
+    /// The lane has given so many bytes to the other connection. If there were others among them than those that it has received, nothing is redirected any more: the counts do not
+    /// tell any longer who is first.
+    pub fn gave(&mut self, bytes: usize, kernel: &impl Kernel) {
+        self.done += bytes as u64;
+        if self.done > self.received && self.has_begun && !self.is_spoiled {
+            self.is_spoiled = true;
+            kernel.say(Say::default());
+        }
+    }
+
+    /// Gives the direction back to the program if the lane has nothing of it: true then. Once nobody is told of each piece any more, [`Direction::is_quiet`] is to be asked.
+    pub fn rest(&mut self, kernel: &impl Kernel) -> bool {
+        if self.done != self.received || !self.has_begun || self.is_spoiled {
+            return false;
+        }
+        let counted = kernel.counted();
+        self.redirected = counted.redirected;
+        let Given::Known(progress) = kernel.given() else { return false };
+        if counted.passed != self.done {
+            return false;
+        }
+        // The lane's own bytes among those that were taken are not told apart: so these are the least.
+        let taken = progress.taken.saturating_sub(self.before).saturating_sub(self.done);
+        kernel.say(Say { done: self.done, until: taken + bound(kernel), heard: counted.rung });
+        self.is_clear = false;
+        true
+    }
+
+    /// Whether still nothing has passed to the lane: else it has the direction again, of which it may not be told.
+    pub fn is_quiet(&self, kernel: &impl Kernel) -> bool {
+        kernel.counted().passed == self.done
+    }
+
+    /// Notes how much was redirected.
+    pub fn look(&mut self, kernel: &impl Kernel) {
+        if self.has_begun {
+            self.redirected = kernel.counted().redirected;
+        }
+    }
+}
+
+/// Bytes that fit into the send buffer at once, so that what is redirected never waits for its peer outside of it: what passes to the lane on the other connection would wait behind.
+fn bound(kernel: &impl Kernel) -> u64 {
+    (kernel.send_buffer() / 2).clamp(UNTAKEN_LEAST, UNTAKEN_MAX)
+}

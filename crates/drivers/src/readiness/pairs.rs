@@ -1,0 +1,152 @@
+//! What a driver knows of the pairs between which the kernel passes bytes (`bridged`).
+
+use super::endpoint::Endpoint;
+use corelane_bridge::{Bridge, Counted, Direction, Given, Kernel, Say};
+use corelane_os::{clock, progress};
+use corelane_seam::Handle;
+use corelane_seam::ordered::Ordered;
+use corelane_seam::slab::{Key, Slab};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// After so many nanoseconds is looked again whether the kernel's thread has come so far.
+pub(super) const LOOK_AGAIN: u64 = 200_000;
+/// A close waits for that no longer: what is not given to a connection by then is lost with it.
+pub(super) const CLOSE_LIMIT: u64 = 10_000_000_000;
+
+/// One of a pair.
+pub(super) struct Side {
+    /// None once it was closed.
+    pub(super) key: Option<Key>,
+    /// The direction that begins here.
+    pub(super) direction: Direction,
+    /// Bytes of it that the lane was told of.
+    pub(super) told: u64,
+    pub(super) is_broken: bool,
+    /// Its end waits for what was redirected to it.
+    pub(super) finishes: bool,
+    /// An end of what it receives was told, in front of which bytes are still to come.
+    pub(super) awaits_rest: bool,
+}
+
+/// Two connections.
+pub(super) struct Pair {
+    pub(super) sides: [Side; 2],
+    /// Closes of them that wait.
+    pub(super) departing: u8,
+}
+
+/// A connection whose close waits.
+pub(super) struct Departing {
+    pub(super) bits: u64,
+    pub(super) endpoint: Endpoint,
+    pub(super) handle: Handle,
+    pub(super) until: u64,
+    pub(super) number: u32,
+}
+
+/// What a driver knows of its bridge.
+pub(super) struct Bridged {
+    pub(super) bridge: Bridge,
+    pub(super) pairs: Slab<Pair>,
+    /// Which direction begins at each of them.
+    pub(super) numbers: Ordered<Key, u32>,
+    pub(super) pairs_max: usize,
+    /// Those that wait for the kernel, each of which may stand here more than once.
+    pub(super) waiting: Vec<Key>,
+    pub(super) departing: Vec<Departing>,
+    pub(super) look_at: u64,
+}
+
+/// A direction, and the connection at which it ends.
+pub(super) struct At<'a> {
+    pub(super) bridge: &'a Bridge,
+    pub(super) number: u32,
+    pub(super) end: Option<BorrowedFd<'a>>,
+    pub(super) is_broken: bool,
+}
+
+impl Kernel for At<'_> {
+    fn counted(&self) -> Counted {
+        self.bridge.counted(self.number)
+    }
+
+    fn say(&self, say: Say) {
+        self.bridge.say(self.number, say);
+    }
+
+    fn given(&self) -> Given {
+        let Some(end) = self.end.filter(|_| !self.is_broken) else { return Given::Broken };
+        if progress::has_ended(end) { Given::Broken } else { progress::of(end).map_or(Given::Unknown, Given::Known) }
+    }
+
+    fn send_buffer(&self) -> u64 {
+        self.end.map_or(0, |end| progress::send_buffer_bytes(end) as u64)
+    }
+}
+
+impl Side {
+    pub(super) fn new(key: Key) -> Self {
+        let direction = Direction::default();
+        Self { key: Some(key), direction, told: 0, is_broken: false, finishes: false, awaits_rest: false }
+    }
+}
+
+impl Bridged {
+    /// For so many pairs, none of which is there yet.
+    pub(super) fn new(bridge: Bridge, pairs_max: usize) -> Self {
+        Self {
+            bridge,
+            pairs: Slab::new(),
+            numbers: Ordered::default(),
+            pairs_max,
+            waiting: Vec::new(),
+            departing: Vec::new(),
+            look_at: u64::MAX,
+        }
+    }
+
+    /// What readable bells are watched by.
+    pub(super) fn bells(&self) -> BorrowedFd<'_> {
+        self.bridge.bells()
+    }
+
+    /// The number of the direction that begins at it.
+    pub(super) fn number(&self, key: Key) -> u32 {
+        // reason: an endpoint that says so has one until it is closed.
+        *self.numbers.get(key).expect("one of a pair has its direction")
+    }
+
+    pub(super) fn side(&mut self, number: u32) -> &mut Side {
+        &mut self.pairs.at_mut(number >> 1).sides[number as usize & 1]
+    }
+
+    /// Does something with a direction: the side where it begins, and what the kernel knows of it.
+    pub(super) fn with<R>(&mut self, endpoints: &Slab<Endpoint>, number: u32, act: impl FnOnce(&mut Side, &At<'_>) -> R) -> R {
+        let Self { bridge, pairs, .. } = self;
+        let pair = pairs.at_mut(number >> 1);
+        let end = &pair.sides[number as usize & 1 ^ 1];
+        let is_broken = end.is_broken;
+        let end = end.key.map(|key| endpoints.at(key.index).descriptor.as_fd());
+        act(&mut pair.sides[number as usize & 1], &At { bridge, number, end, is_broken })
+    }
+
+    /// Whether what the lane has for this connection, or its end, may go now: nothing that comes before is still with the kernel.
+    pub(super) fn may_give(&mut self, endpoints: &Slab<Endpoint>, key: Key) -> bool {
+        let towards = self.number(key) ^ 1;
+        self.with(endpoints, towards, |side, at| side.direction.is_clear(at))
+    }
+
+    /// Has it looked at again.
+    pub(super) fn wait_for(&mut self, key: Key) {
+        self.waiting.push(key);
+        self.look_at = self.look_at.min(clock::now() + LOOK_AGAIN);
+    }
+
+    /// One of a pair is closed: what there is of the pair goes with the second of them.
+    pub(super) fn forget(&mut self, number: u32) {
+        let pair = self.pairs.at(number >> 1);
+        if pair.departing == 0 && pair.sides.iter().all(|side| side.key.is_none()) {
+            self.pairs.remove_at(number >> 1);
+        }
+    }
+}
