@@ -48,22 +48,26 @@ pub struct Direction {
     before: u64,
     /// Whether all that was redirected was given to the other connection: as long as the lane has something, nothing more is redirected.
     is_clear: bool,
+    is_entered: bool,
     has_begun: bool,
-    /// The other connection was given bytes that it had not received.
-    is_spoiled: bool,
+    /// Nothing is redirected any more.
+    has_stopped: bool,
     /// What was redirected, as far as anybody has looked.
     pub redirected: u64,
 }
 
 impl Direction {
+    /// The connection is entered at which it begins: what was held before counts as received.
+    pub fn enter(&mut self, held: u64) {
+        (self.received, self.is_entered) = (held, true);
+    }
+
     /// Both of the pair are entered, and nothing was given to the other connection since: lets the program redirect once the lane has given what it has held since before. Does nothing where
     /// nobody can tell how far the other connection has come.
-    pub fn begin(&mut self, kernel: &impl Kernel, held: u64) {
+    pub fn begin(&mut self, kernel: &impl Kernel) {
         let Given::Known(progress) = kernel.given() else { return };
-        let counted = kernel.counted();
-        assert!(counted.redirected == 0 && self.done == 0, "nothing leaves before a direction begins");
-        assert!(counted.passed >= held, "what was held before counts as passed");
-        (self.before, self.received, self.has_begun) = (progress.given, held, true);
+        assert!(self.is_entered && self.done == 0, "nothing leaves before a direction begins");
+        (self.before, self.has_begun) = (progress.given, true);
         kernel.say(Say { done: 0, until: bound(kernel), heard: 0 });
     }
 
@@ -74,12 +78,7 @@ impl Direction {
 
     /// Whether the lane has received all that passed to it: only then does an end of the stream lie behind all bytes.
     pub fn has_all(&self, kernel: &impl Kernel) -> bool {
-        if !self.has_begun {
-            return true;
-        }
-        let passed = kernel.counted().passed;
-        assert!(self.received <= passed, "what was received has passed");
-        self.received == passed
+        !self.is_entered || self.received >= kernel.counted().passed
     }
 
     /// Whether the lane may give bytes to the other connection, end it, or close it: all that was redirected was given to it before. To be asked only where the program redirects
@@ -99,19 +98,27 @@ impl Direction {
         self.is_clear
     }
 
-    /// The lane has given so many bytes to the other connection. If there were others among them than those that it has received, nothing is redirected any more: the counts do not
-    /// tell any longer who is first.
-    pub fn gave(&mut self, bytes: usize, kernel: &impl Kernel) {
+    /// The lane has given so many bytes to the other connection. If there were others among them than those that it has received, nothing is redirected any more, for the counts
+    /// do not tell any longer who is first: true then, and the lane is to be told of all that comes.
+    pub fn gave(&mut self, bytes: usize, kernel: &impl Kernel) -> bool {
         self.done += bytes as u64;
-        if self.done > self.received && self.has_begun && !self.is_spoiled {
-            self.is_spoiled = true;
-            kernel.say(Say::default());
+        let is_strange = self.done > self.received && self.has_begun;
+        is_strange && self.stop(kernel)
+    }
+
+    /// Nothing is to be redirected any more: before the other connection gets its end, or something of the lane's own. True the first time: the lane is to be told of all that comes then.
+    pub fn stop(&mut self, kernel: &impl Kernel) -> bool {
+        let is_first = self.has_begun && !self.has_stopped;
+        if is_first {
+            self.has_stopped = true;
+            kernel.say(Say { done: 0, until: 0, heard: kernel.counted().rung });
         }
+        is_first
     }
 
     /// Gives the direction back to the program if the lane has nothing of it: true then. Once nobody is told of each piece any more, [`Direction::is_quiet`] is to be asked.
     pub fn rest(&mut self, kernel: &impl Kernel) -> bool {
-        if self.done != self.received || !self.has_begun || self.is_spoiled {
+        if self.done != self.received || !self.has_begun || self.has_stopped {
             return false;
         }
         let counted = kernel.counted();
@@ -120,9 +127,10 @@ impl Direction {
         if counted.passed != self.done {
             return false;
         }
-        // The lane's own bytes among those that were taken are not told apart: so these are the least.
-        let taken = progress.taken.saturating_sub(self.before).saturating_sub(self.done);
-        kernel.say(Say { done: self.done, until: taken + bound(kernel), heard: counted.rung });
+        // The lane's own bytes are among those that were taken, and among those that were not: none is redirected while these alone fill the bound.
+        let taken = progress.taken.saturating_sub(self.before);
+        let until = (taken + bound(kernel)).saturating_sub(self.done);
+        kernel.say(Say { done: self.done, until, heard: counted.rung });
         self.is_clear = false;
         true
     }

@@ -450,7 +450,7 @@ impl StreamService for Proxy {
                     server.stage = Stage::Answered;
                     self.tended.upstreams.answered(server.upstream, cx.now(), cx.now() - server.since);
                 }
-                if self.in_kernel && Self::says_little(server, input.len()) {
+                if self.in_kernel && !input.is_empty() && Self::says_little(server, input.len()) {
                     let own = cx.id();
                     cx.bridge(server.client, own);
                 }

@@ -85,12 +85,13 @@ impl Model {
 fn play(seed: u64) -> (u64, u64) {
     let mut random = Random::new(seed);
     let (mut model, mut direction, mut rests) = (Model::default(), Direction::default(), 0);
-    // Some bytes were held when it began.
-    let held = random.below(2) * 300;
+    // Some bytes were held when it began, or so many that they fill the send buffer by themselves.
+    let held = [0, 300, SEND_BUFFER][random.below(3) as usize];
     model.sent = held;
     model.counted.set(Counted { passed: held, ..Counted::default() });
     model.lane.extend((held > 0).then_some((0, held)));
-    direction.begin(&model, held);
+    direction.enter(held);
+    direction.begin(&model);
     // Some senders wait for what they have sent to arrive.
     let (mut has_ended, paces) = (false, random.below(2) == 0);
     for _ in 0..2_000_000 {
@@ -158,7 +159,8 @@ fn bytes_keep_their_order_and_the_end_comes_last() {
 #[test]
 fn bytes_of_others_end_the_redirecting() {
     let (mut model, mut direction) = (Model::default(), Direction::default());
-    direction.begin(&model, 0);
+    direction.enter(0);
+    direction.begin(&model);
     assert!(model.receive(100, false));
     let piece = model.backlog.pop_front().unwrap();
     model.give(piece);

@@ -67,9 +67,10 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         for place in [0, 1] {
             let connection = self.endpoints.at(keys[place].index).descriptor.as_fd();
             bridged.bridge.enter(numbers[place], connection, held[place])?;
+            bridged.side(numbers[place]).direction.enter(held[place]);
         }
-        for place in [0, 1] {
-            bridged.with(&self.endpoints, numbers[place], |side, at| side.direction.begin(at, held[place]));
+        for number in numbers {
+            bridged.with(&self.endpoints, number, |side, at| side.direction.begin(at));
         }
         // What has come already is the program's once it is asked for.
         for key in keys {
@@ -82,12 +83,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Bytes have passed to the lane: it is told of all that comes there from now on.
     pub(super) fn note_bells(&mut self) {
         while let Some(number) = self.bridged.as_mut().and_then(|bridged| bridged.bridge.heard()) {
-            let Some(bridged) = &mut self.bridged else { return };
-            let pair = bridged.pairs.find(number >> 1);
-            let Some(key) = pair.and_then(|pair| pair.sides[number as usize & 1].key) else { continue };
-            self.tell(key, Bridging::Told);
-            self.endpoints.at_mut(key.index).mark_news();
-            self.queue(key);
+            self.tell_of_all(number);
         }
     }
 
@@ -179,12 +175,34 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     pub(super) fn gave_bridged(&mut self, key: Key, bytes: usize) {
         let Some(bridged) = &mut self.bridged else { return };
         let towards = bridged.number(key) ^ 1;
-        bridged.with(&self.endpoints, towards, |side, at| side.direction.gave(bytes, at));
+        if bridged.with(&self.endpoints, towards, |side, at| side.direction.gave(bytes, at)) {
+            return self.tell_of_all(towards);
+        }
         self.rest_bridged(towards);
+    }
+
+    /// Has the program redirect nothing more to it, since its end comes: what comes for it is the lane's.
+    pub(super) fn stop_towards(&mut self, key: Key) {
+        let Some(bridged) = &mut self.bridged else { return };
+        let towards = bridged.number(key) ^ 1;
+        if bridged.with(&self.endpoints, towards, |side, at| side.direction.stop(at)) {
+            self.tell_of_all(towards);
+        }
+    }
+
+    /// The lane has a direction, if its connection is there still, and is told of all that comes.
+    fn tell_of_all(&mut self, number: u32) {
+        let pair = self.bridged.as_ref().and_then(|bridged| bridged.pairs.find(number >> 1));
+        if let Some(key) = pair.and_then(|pair| pair.sides[number as usize & 1].key) {
+            self.tell(key, Bridging::Told);
+            self.endpoints.at_mut(key.index).mark_news();
+            self.queue(key);
+        }
     }
 
     /// Ends our side of it, now or once all before has gone.
     pub(super) fn finish_bridged(&mut self, key: Key) {
+        self.stop_towards(key);
         let may = self.may_give(key);
         let Some(bridged) = &mut self.bridged else { return };
         let number = bridged.number(key);
@@ -212,9 +230,10 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         bridged.side(number).key = None;
         if waits {
             bridged.pairs.at_mut(number >> 1).departing += 1;
-            let until = clock::now() + CLOSE_LIMIT;
-            bridged.departing.push(Departing { bits: key.bits(), endpoint, handle, until, number });
-            bridged.look_at = bridged.look_at.min(clock::now() + LOOK_AGAIN);
+            let now = clock::now();
+            let (until, at) = (now + CLOSE_LIMIT, now + LOOK_AGAIN);
+            bridged.departing.push(Departing { bits: key.bits(), endpoint, handle, until, number, at, pause: LOOK_AGAIN });
+            bridged.look_at = bridged.look_at.min(at);
         } else {
             bridged.forget(number);
             self.release(key, endpoint);

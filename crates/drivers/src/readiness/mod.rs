@@ -211,6 +211,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         }
         self.cancel_send(key, completions);
         let is_bridged = self.endpoints.at(key.index).bridging != Bridging::No;
+        if is_bridged && !reset {
+            self.stop_towards(key);
+        }
         let waits = is_bridged && !reset && !self.may_give(key);
         let kept = self.take_kept(key, completions);
         let endpoint = self.endpoints.remove_at(key.index);

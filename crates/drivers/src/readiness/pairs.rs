@@ -8,8 +8,10 @@ use corelane_seam::ordered::Ordered;
 use corelane_seam::slab::{Key, Slab};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// After so many nanoseconds is looked again whether the kernel's thread has come so far.
+/// After so many nanoseconds is looked again whether the kernel's thread has come so far, and then after twice as many each time, up to the most: where a peer does not read, it does not
+/// come so far for long.
 pub(super) const LOOK_AGAIN: u64 = 200_000;
+pub(super) const LOOK_AGAIN_MOST: u64 = 25_000_000;
 /// A close waits for that no longer: what is not given to a connection by then is lost with it.
 pub(super) const CLOSE_LIMIT: u64 = 10_000_000_000;
 
@@ -26,6 +28,9 @@ pub(super) struct Side {
     pub(super) finishes: bool,
     /// An end of what it receives was told, in front of which bytes are still to come.
     pub(super) awaits_rest: bool,
+    /// It stands among those that wait, and after so long it is looked at.
+    pub(super) is_waiting: bool,
+    pub(super) pause: u64,
 }
 
 /// Two connections.
@@ -42,6 +47,9 @@ pub(super) struct Departing {
     pub(super) handle: Handle,
     pub(super) until: u64,
     pub(super) number: u32,
+    /// When it is looked at, and after how long again.
+    pub(super) at: u64,
+    pub(super) pause: u64,
 }
 
 /// What a driver knows of its bridge.
@@ -51,8 +59,8 @@ pub(super) struct Bridged {
     /// Which direction begins at each of them.
     pub(super) numbers: Ordered<Key, u32>,
     pub(super) pairs_max: usize,
-    /// Those that wait for the kernel, each of which may stand here more than once.
-    pub(super) waiting: Vec<Key>,
+    /// When those that wait for the kernel are looked at, each once.
+    pub(super) waiting: Vec<(u64, Key)>,
     pub(super) departing: Vec<Departing>,
     pub(super) look_at: u64,
 }
@@ -87,7 +95,8 @@ impl Kernel for At<'_> {
 impl Side {
     pub(super) fn new(key: Key) -> Self {
         let direction = Direction::default();
-        Self { key: Some(key), direction, told: 0, is_broken: false, finishes: false, awaits_rest: false }
+        let (is_broken, finishes, awaits_rest, is_waiting) = (false, false, false, false);
+        Self { key: Some(key), direction, told: 0, is_broken, finishes, awaits_rest, is_waiting, pause: 0 }
     }
 }
 
@@ -132,14 +141,32 @@ impl Bridged {
 
     /// Whether what the lane has for this connection, or its end, may go now: nothing that comes before is still with the kernel.
     pub(super) fn may_give(&mut self, endpoints: &Slab<Endpoint>, key: Key) -> bool {
-        let towards = self.number(key) ^ 1;
-        self.with(endpoints, towards, |side, at| side.direction.is_clear(at))
+        let number = self.number(key);
+        let may = self.with(endpoints, number ^ 1, |side, at| side.direction.is_clear(at));
+        if may {
+            self.side(number).pause = 0;
+        }
+        may
     }
 
-    /// Has it looked at again.
+    /// Has it looked at again, unless that is so already.
     pub(super) fn wait_for(&mut self, key: Key) {
-        self.waiting.push(key);
-        self.look_at = self.look_at.min(clock::now() + LOOK_AGAIN);
+        let number = self.number(key);
+        let side = self.side(number);
+        if std::mem::replace(&mut side.is_waiting, true) {
+            return;
+        }
+        side.pause = (2 * side.pause).clamp(LOOK_AGAIN, LOOK_AGAIN_MOST);
+        let at = clock::now() + side.pause;
+        self.waiting.push((at, key));
+        self.look_at = self.look_at.min(at);
+    }
+
+    /// Those whose time has come to be looked at. Closes are looked at beside.
+    pub(super) fn due(&mut self, now: u64) -> Vec<Key> {
+        let due: Vec<Key> = self.waiting.extract_if(.., |(at, _)| *at <= now).map(|(_, key)| key).collect();
+        self.look_at = self.waiting.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
+        due
     }
 
     /// One of a pair is closed: what there is of the pair goes with the second of them.

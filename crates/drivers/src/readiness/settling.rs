@@ -1,7 +1,7 @@
 //! Those of bridged pairs that wait for the kernel to come so far: sends, ends, closes, and an end in front of which bytes are still to come.
 
 use super::endpoint::Sending;
-use super::pairs::{At, Bridged, Departing, LOOK_AGAIN};
+use super::pairs::{At, Bridged, Departing, LOOK_AGAIN_MOST};
 use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
 use corelane_os::clock;
@@ -12,30 +12,25 @@ use std::os::fd::AsFd;
 impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Looks at those that wait for the kernel, where it is time.
     pub(super) fn settle_bridged(&mut self, completions: &mut Vec<Completion>) {
-        let Some(bridged) = self.bridged.as_mut().filter(|bridged| bridged.look_at <= clock::now()) else { return };
-        bridged.look_at = u64::MAX;
-        let mut waiting = std::mem::take(&mut bridged.waiting);
-        waiting.sort_unstable_by_key(|key| key.bits());
-        waiting.dedup();
-        for key in waiting.drain(..) {
+        let now = clock::now();
+        let Some(bridged) = self.bridged.as_mut().filter(|bridged| bridged.look_at <= now) else { return };
+        for key in bridged.due(now) {
             if self.endpoints.get(key).is_some() {
                 self.settle(key, completions);
             }
         }
-        self.let_depart();
-        if let Some(bridged) = self.bridged.as_mut().filter(|bridged| bridged.waiting.is_empty()) {
-            bridged.waiting = waiting;
-        }
+        self.let_depart(now);
     }
 
     fn settle(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        if let Sending::Bytes(held) = self.endpoints.at(key.index).sending {
-            self.resume_send(key, held.get(), completions);
-        }
         let Some(bridged) = &mut self.bridged else { return };
         let number = bridged.number(key);
         let side = bridged.side(number);
         let (finishes, awaits_rest) = (side.finishes, std::mem::take(&mut side.awaits_rest));
+        side.is_waiting = false;
+        if let Sending::Bytes(held) = self.endpoints.at(key.index).sending {
+            self.resume_send(key, held.get(), completions);
+        }
         if awaits_rest {
             let endpoint = self.endpoints.at_mut(key.index);
             endpoint.mark_news();
@@ -48,21 +43,23 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     }
 
     /// Closes those whose close has waited long enough.
-    fn let_depart(&mut self) {
+    fn let_depart(&mut self, now: u64) {
         let Some(bridged) = &mut self.bridged else { return };
-        let now = clock::now();
         let Bridged { bridge, pairs, departing, look_at, .. } = &mut **bridged;
         let gone: Vec<Departing> = departing
             .extract_if(.., |one| {
+                if one.at > now {
+                    return false;
+                }
+                one.pause = (2 * one.pause).min(LOOK_AGAIN_MOST);
+                one.at = now + one.pause;
                 let towards = one.number ^ 1;
                 let at = At { bridge, number: towards, end: Some(one.endpoint.descriptor.as_fd()), is_broken: false };
                 let pair = pairs.at_mut(one.number >> 1);
                 pair.sides[towards as usize & 1].direction.is_clear(&at) || one.until <= now
             })
             .collect();
-        if !departing.is_empty() {
-            *look_at = (*look_at).min(now + LOOK_AGAIN);
-        }
+        *look_at = departing.iter().map(|one| one.at).fold(*look_at, u64::min);
         for Departing { bits, endpoint, handle, number, .. } in gone {
             if let Some(bridged) = &mut self.bridged {
                 bridged.pairs.at_mut(number >> 1).departing -= 1;

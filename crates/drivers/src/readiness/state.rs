@@ -8,6 +8,7 @@ use super::pairs::Bridged;
 use super::source::{BELL, ReadinessSource};
 use super::watched::Watches;
 use crate::bell::EventBell;
+use crate::bridging;
 use crate::crossing::Crossing;
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::errors::Error;
@@ -17,7 +18,6 @@ use crate::offload::{Ended, Helpers};
 use crate::open_file::OpenFile;
 use crate::pipes::Pipes;
 use crate::probes::Probes;
-use corelane_bridge::Bridge;
 use corelane_os::sockets;
 use corelane_seam::ordered::Ordered;
 use corelane_seam::slab::{Key, Slab};
@@ -258,7 +258,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 
     /// Has the kernel pass on what connections receive, where a lane asks for that, between so many pairs at once.
     fn bridge_up_to(&mut self, pairs: usize) -> Result<(), String> {
-        let bridge = Bridge::new(pairs).map_err(|error| error.to_string())?;
+        let bridge = bridging::make(pairs)?;
         let bridged = Bridged::new(bridge, pairs);
         let bells = bridged.bells().try_clone_to_owned().map_err(|error| error.to_string())?;
         self.enter(bells, EndpointKind::Bells).map_err(|fault| fault.to_string())?;

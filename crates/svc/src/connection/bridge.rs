@@ -7,8 +7,8 @@ use corelane_lane::Kit;
 use corelane_seam::{Op, Socket};
 use corelane_watch::ServiceCounter;
 
-/// How long the system has to tell whether it has passed on something, in nanoseconds: it does so in the same turn.
-const LOOK: u64 = 10_000_000;
+/// How long the system has to tell whether it has passed on something, in nanoseconds: it does so in the same turn, but the service of the other of the pair may be called later.
+const LOOK: u64 = 1_000_000_000;
 
 impl Connection {
     /// The system is to be asked for it, as soon as it can be.
@@ -63,7 +63,7 @@ impl Found<'_> {
 
     /// Has the system tell what it has passed on by itself so far, if it may have.
     pub(crate) fn ask_of_unseen(&mut self, kit: &mut Kit) {
-        let socket = self.connection.socket.filter(|_| matches!(self.connection.bridging, Bridging::Asked | Bridging::Looked));
+        let socket = self.connection.socket.filter(|_| self.connection.bridging != Bridging::No);
         if let Some(socket) = socket {
             kit.submit(self.handle(), Op::TellUnseen { socket });
         }
@@ -71,7 +71,8 @@ impl Found<'_> {
 
     /// Nothing has come to the lane for as long as may be: whether the system is asked first if it has passed on something itself. `other` is the socket of the other of its pair.
     pub(crate) fn looks_first(&mut self, kit: &mut Kit, other: Option<Socket>) -> bool {
-        if self.connection.bridging != Bridging::Asked {
+        // One that is to be asked again may have been asked before.
+        if matches!(self.connection.bridging, Bridging::No | Bridging::Looked) {
             return false;
         }
         self.connection.bridging = Bridging::Looked;

@@ -178,6 +178,7 @@ fn a_reader_that_stops_stops_the_sender_and_gets_all_later() {
             return;
         };
         let mut client = joined(&running);
+        until("a pair is bridged", || counter(&running, LaneCounter::PairsBridged) == 1);
         let stops = || {
             let page = Reader::of(running.counters()).unwrap().snapshot(0);
             page.services[0].values.get(ServiceCounter::OutputHighHits)
@@ -205,6 +206,7 @@ fn a_half_that_ends_with_bytes_on_their_way_loses_none() {
             return;
         };
         let mut client = joined(&running);
+        until("a pair is bridged", || counter(&running, LaneCounter::PairsBridged) == 1);
         let said = Random::new(5).bytes(3 << 20);
         let (mut writing, to_say) = (client.try_clone().unwrap(), said.clone());
         let saying = spawn(move || {
@@ -228,6 +230,7 @@ fn a_reset_is_a_reset_on_the_other_side() {
         });
         let Some(running) = start("a_reset_is_a_reset_on_the_other_side", driver, address, |lanes| lanes) else { return };
         let mut client = joined(&running);
+        until("a pair is bridged", || counter(&running, LaneCounter::PairsBridged) == 1);
         client.write_all(b"abcdefgh").unwrap();
         let error = client.read(&mut [0; 10]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{driver:?}");
