@@ -256,6 +256,30 @@ fn a_pair_ends_when_nothing_passes_any_more() {
     }
 }
 
+/// One half has ended, and what the kernel passes on in the other keeps both.
+#[test]
+fn a_half_that_goes_on_alone_is_no_rest() {
+    const MESSAGES: usize = 150;
+    for driver in DRIVERS {
+        let (address, serving) = then(|mut stream| {
+            assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+            for _ in 0..MESSAGES {
+                stream.write_all(&[5; 64]).unwrap();
+                sleep(Duration::from_millis(15));
+            }
+        });
+        let limits = |lanes: Lanes| lanes.limits(Limits::new().idle_limit(Duration::from_millis(300)));
+        let Some(running) = start("a_half_that_goes_on_alone_is_no_rest", driver, address, limits) else { return };
+        let mut client = joined(&running);
+        until("a pair is bridged", || counter(&running, LaneCounter::PairsBridged) == 1);
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).unwrap();
+        assert_eq!(got.len(), 64 * MESSAGES, "{driver:?}");
+        serving.join().unwrap();
+    }
+}
+
 #[test]
 fn beyond_the_bound_pairs_pass_through_the_lane() {
     for driver in DRIVERS {
