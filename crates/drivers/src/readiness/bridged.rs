@@ -192,7 +192,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 
     /// The lane has a direction, if its connection is there still, and is told of all that comes.
     fn tell_of_all(&mut self, number: u32) {
-        let pair = self.bridged.as_ref().and_then(|bridged| bridged.pairs.find(number >> 1));
+        let pair = self.bridged.as_mut().and_then(|bridged| bridged.pairs.find(number >> 1));
         if let Some(key) = pair.and_then(|pair| pair.sides[number as usize & 1].key) {
             self.tell(key, Bridging::Told);
             self.endpoints.at_mut(key.index).mark_news();
