@@ -171,7 +171,7 @@ pub mod tests {
     fn a_row_holds_medians_the_longest_latency_and_all_that_was_lost() {
         let table = table(&outcome());
         let words = |line: usize| table.lines().nth(line).expect("the line").split_whitespace().collect::<Vec<_>>().join(" ");
-        let expected = "corelane epoll 16K/conn 1 64 7 3 2.250 0.250 1.500 90 10 20 30 900 6 50 % 25 % 0.2500 - - 256 - -";
+        let expected = "corelane epoll 16K/conn 1 64 7 3 2.250 0.250 1.500 9.000 90 10 20 30 900 6 50 % 25 % 0.2500 - - 256 - -";
         assert_eq!(words(2), expected);
         assert!(words(3).starts_with("tokio ") && words(3).ends_with("25 % - - - - - -"), "{table}");
         assert_eq!(table.lines().last(), Some("2 of 6 samples: waited N us"));

@@ -7,8 +7,8 @@ use corelane_lane::Kit;
 use corelane_seam::{Op, Socket};
 use corelane_watch::ServiceCounter;
 
-/// How long the system has to tell whether it has passed on something, in nanoseconds: it does so in the same turn, but the service of the other of the pair may be called later.
-const LOOK: u64 = 1_000_000_000;
+/// How long the system has to tell whether it has passed on something, in nanoseconds: it does so in the same turn. Less than any limit of idleness, which is judged again behind it.
+const LOOK: u64 = 10_000_000;
 
 impl Connection {
     /// The system is to be asked for it, as soon as it can be.
