@@ -39,8 +39,10 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         for key in keys {
             let Some(endpoint) = self.endpoints.get(key) else { return Ok(false) };
             assert!(endpoint.kind == EndpointKind::Stream, "bytes pass between connections");
-            // A piece of which a receive has left something would be seen whole by the program; urgent data ends a receive within one (tcp(7)).
-            let is_amid = endpoint.readable == Readable::Rest || endpoint.exhaust;
+            // A piece of which a receive has left something would be seen whole by the program. A receive leaves something where it has no more room, and at urgent data (tcp(7)).
+            let is_amid = endpoint.readable == Readable::Rest
+                || endpoint.exhaust
+                || sockets::readable_bytes(endpoint.descriptor.as_fd()) > 0;
             let is_used = endpoint.sending != Sending::Nothing || matches!(endpoint.receiving, Receiving::BytesInto(_));
             if is_amid || is_used || endpoint.bridging != Bridging::No || self.kept.get(key).is_some() {
                 return Ok(false);
