@@ -101,6 +101,7 @@ mod tests {
                 Ok(claims) => return claims,
                 Err(why) => assert!(Instant::now() < end, "{why}"),
             }
+            // reason: nothing tells when the other process runs its program.
             sleep(Duration::from_millis(1));
         }
     }
