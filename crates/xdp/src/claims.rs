@@ -90,7 +90,6 @@ fn bind(claimed: String, interface: &str, taken: impl FnOnce() -> Error) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::thread::sleep;
     use std::time::{Duration, Instant};
 
     /// Takes it as soon as it is let go: a process that another test starts holds what this one has, until it runs its program.
@@ -102,7 +101,7 @@ mod tests {
                 Err(why) => assert!(Instant::now() < end, "{why}"),
             }
             // reason: nothing tells when the other process runs its program.
-            sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
