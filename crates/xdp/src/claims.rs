@@ -126,11 +126,12 @@ mod tests {
 
     #[test]
     fn who_has_every_packet_and_who_has_an_address_see_each_other() {
-        let mut interface = Interface::find("lo").unwrap();
-        interface.link.interface = u32::MAX - 2;
-        let other = Interface { link: corelane_seam::Link { interface: u32::MAX - 3, ..interface.link }, ..interface.clone() };
+        let found = Interface::find("lo").unwrap();
+        let at = |interface| Interface { link: corelane_seam::Link { interface, ..found.link }, ..found.clone() };
         let own = [IpAddr::from([192, 0, 2, 1]), "2001:db8::1".parse().unwrap()];
-        for address in own {
+        // Each at interfaces of its own: a process that another test starts may still hold the claims of the one before.
+        for (address, number) in own.into_iter().zip([u32::MAX - 2, u32::MAX - 4]) {
+            let [interface, other] = [number, number - 1].map(at);
             let ours = Ours::Addresses(vec![address]);
             let one = taken(&interface, &ours);
             let refused = Claims::take(&interface, &Ours::All).unwrap_err();
