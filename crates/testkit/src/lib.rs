@@ -54,7 +54,7 @@ pub fn free() -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], FIRST + u16::try_from(port).unwrap_or_default()))
     };
     let is_free = |at: &SocketAddr| TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok();
-    (0..COUNT).map(|_| next()).find(is_free).expect("a port of 22,000 is free")
+    (0..COUNT).map(|_| next()).find(is_free).unwrap_or_else(|| panic!("all ports from {FIRST} on are in use"))
 }
 
 #[cfg(test)]
