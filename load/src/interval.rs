@@ -35,7 +35,7 @@ impl Times {
         }
     }
 
-    /// What was recorded, which begins anew. Where that is nothing, the histogram stays for what comes, and none goes out.
+    /// Gives what was recorded, and begins anew. Where that is nothing, the histogram stays for what comes, and none goes out.
     fn take(&mut self) -> Self {
         match &self.0 {
             Some(times) if !times.is_empty() => std::mem::replace(self, Self::new(true)),
@@ -127,7 +127,7 @@ impl Interval {
         [latency, service, lag, connect, connection, response, transfer]
     }
 
-    /// What was measured, of which only those times have a histogram that were recorded; the others' stay here, ready for the next interval. A second in which
+    /// Gives what was measured. Only those times have a histogram that were recorded; the others' stay here, ready for the next interval. A second in which
     /// nothing was answered costs no memory.
     pub fn take(&mut self) -> Self {
         let mut taken = Self::default();

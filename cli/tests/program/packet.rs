@@ -180,7 +180,13 @@ pub fn comes_back(pid: u32, from: &str, patience: Duration) -> bool {
 
 /// Whether a datagram from there is answered, within the network of this thread.
 fn answers(from: &str, to: &str, patience: Duration) -> bool {
-    let socket = UdpSocket::bind(from).unwrap();
+    // A process that another test starts holds a socket that was closed here, until it runs its program.
+    let mut bound = None;
+    until("the port is free", || {
+        bound = UdpSocket::bind(from).ok();
+        bound.is_some()
+    });
+    let socket = bound.unwrap();
     socket.connect(to).unwrap();
     socket.set_read_timeout(Some(patience)).unwrap();
     socket.send(b"where to?").unwrap();

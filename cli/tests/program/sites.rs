@@ -62,7 +62,7 @@ fn the_file_of_the_page_serves_two_sites() {
     ["shop", "docs"].iter().for_each(|name| certify(folder.path(), name));
     let behind = [8, 9].map(|bytes| Server::start(&["--lanes", "1", &format!("http=http://127.0.0.1:0?reply={bytes}")]));
     let [shop, docs] = behind.each_ref().map(|server| server.address("http").to_string());
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let nobody = corelane_testkit::free().to_string();
     let scratch = folder.path().to_str().unwrap();
     let text = [
         ("0.0.0.0:80", "127.0.0.1:0"),

@@ -7,7 +7,9 @@
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Notes that this machine cannot run the test `name`.
 ///
@@ -34,9 +36,39 @@ pub fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
+/// An address of loopback where nobody is, by TCP or UDP, another at each call.
+///
+/// Its port is below those that Linux gives to sockets which ask for none (`ip_local_port_range`, ip(7)): a socket of another test would get it otherwise, and one that shares its
+/// port with everybody, as HAProxy's does, would have half of that test's clients. Processes begin a hundred ports apart.
+///
+/// # Panics
+/// If all of them are in use.
+#[must_use]
+pub fn free() -> SocketAddr {
+    const FIRST: u16 = 10_000;
+    const COUNT: u16 = 22_000;
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let begin = std::process::id() % u32::from(COUNT / 100) * 100;
+    let next = || {
+        let port = (begin + u32::from(TAKEN.fetch_add(1, Ordering::Relaxed))) % u32::from(COUNT);
+        SocketAddr::from(([127, 0, 0, 1], FIRST + u16::try_from(port).unwrap_or_default()))
+    };
+    let is_free = |at: &SocketAddr| TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok();
+    (0..COUNT).map(|_| next()).find(is_free).unwrap_or_else(|| panic!("all ports from {FIRST} on are in use"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_where_nobody_is_is_told_once_and_never_one_that_is_taken() {
+        let first = free();
+        let taken = TcpListener::bind(SocketAddr::new(first.ip(), first.port() + 1));
+        let second = free();
+        assert!(second.port() > first.port() && taken.is_err() || second.port() > first.port() + 1, "{first}, {second}");
+        assert!(second.port() < 32_768);
+    }
 
     #[test]
     fn skips_stand_in_their_list_a_line_each() {

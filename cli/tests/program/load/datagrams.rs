@@ -87,8 +87,7 @@ fn who_never_answers_datagrams_is_given_up(driver: Driver) {
 }
 
 fn nobody() -> String {
-    let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    format!("udp://{address}")
+    format!("udp://{}", corelane_testkit::free())
 }
 
 fn a_port_that_nobody_has_is_said_in_a_line(driver: Driver) {

@@ -181,8 +181,7 @@ fn who_accepts_nothing_more_leaves_connections_missing(driver: Driver) {
 }
 
 fn who_is_not_there_is_said_in_a_line(driver: Driver) {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = url(address);
+    let url = url(corelane_testkit::free());
     for more in [&["--connections", "50"][..], &["--rate", "100"], &["--connection-rate", "100"], &["--requests", "5"]] {
         let start = ["--driver", driver.name(), "echo", &url];
         says(&[], &[&start[..], more].concat(), NOT_MADE, &[&url, "(refused)", "is a server listening there?"]);

@@ -1,9 +1,9 @@
 //! TLS: what a run counts of handshakes is what the server counts, and who does not prove who it is, is told.
 
-use super::others::free;
 use super::web::Site;
 use super::*;
 use crate::tls::certified;
+use corelane_testkit::free;
 
 on_each_driver!(handshakes_are_counted_apart_from_requests);
 

@@ -16,7 +16,7 @@ pub(crate) struct WantedPages {
 }
 
 impl WantedPages {
-    /// So much memory for a lane, which shows on its row what pages it has. What is lacking is told.
+    /// Makes so much memory for a lane, which shows on its row what pages it has, and tells of pages that lack.
     ///
     /// # Errors
     /// [`Error::Setting`] where pages that are required lack; what the arena or the system refuses.
@@ -47,7 +47,7 @@ impl WantedPages {
         self.judge(lacking(blocks * LEASE_BYTES_MAX, self.wished))
     }
 
-    /// What is told of pages that lack.
+    /// The notes of pages that lack.
     ///
     /// # Errors
     /// As [`WantedPages::check`].

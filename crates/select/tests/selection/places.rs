@@ -124,7 +124,7 @@ fn lanes_with_descriptor_tables_of_their_own_enter() {
         for means in MEANS {
             let selector = selector(means, LANES);
             let group = selector.group(Transport::Udp).unwrap();
-            let address = claim(Transport::Udp, &server().into(), false, false).unwrap().inet().unwrap();
+            let address = claim(Transport::Udp, &server().into(), false, false).unwrap().address.inet().unwrap();
             let clients = network.clients(Transport::Udp, address, FLOWS);
             let (step, arrived) = (Barrier::new(LANES + 1), AtomicUsize::new(0));
             let lane = |lane| {

@@ -60,7 +60,7 @@ pub(crate) struct Busy {
     pub(super) output: Output,
     /// Bytes from the socket that a transform has not taken yet.
     pub(super) raw: Chain,
-    /// What a transform has made of the output, or says itself.
+    /// Bytes that a transform has made of the output, or says itself.
     pub(super) wire: Chain,
     pub(super) fill: Option<Fill>,
     /// The next piece of a file that a transform is to change.
@@ -70,7 +70,7 @@ pub(crate) struct Busy {
     pub(super) blocked: Blocked,
     /// A message has begun of which the input holds nothing now, and more is to come.
     pub(super) amid: bool,
-    /// What the peer owes, whatever the input holds.
+    /// The peer owes this, whatever the input holds.
     pub(super) owes: Owes,
     /// When the record at the front of the input began to arrive (nanoseconds), and how many bytes have since.
     pub(super) record_since: u64,
@@ -78,9 +78,9 @@ pub(crate) struct Busy {
     /// When the rate was looked at last, and how many bytes of the record had come by then.
     pub(super) rate_since: u64,
     pub(super) rate_bytes: u64,
-    /// What the peer takes of the output.
+    /// The peer's taking of the output.
     pub(super) delivery: Delivery,
-    /// What its sends in flight hold.
+    /// Memory that its sends in flight hold.
     pub(super) window: Window,
     /// When it last moved a good part of what it holds (0 for not yet), and bytes that moved since.
     pub(super) moved_at: u64,

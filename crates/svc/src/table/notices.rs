@@ -1,4 +1,4 @@
-//! What connections of a lane are told by others, by timers and by tickets: noted in a call, told behind it, in order.
+//! Notices to connections of a lane, by others, by timers and by tickets: noted in a call, told behind it, in order.
 
 use crate::words::names::ConnectionId;
 use crate::words::ticket::Name;
@@ -29,7 +29,7 @@ pub(crate) enum Notice {
     Abort,
 }
 
-/// What waits to be told.
+/// Notices that wait to be told.
 #[derive(Default)]
 pub(crate) struct Notices(VecDeque<Note>);
 
@@ -49,7 +49,7 @@ impl Notices {
         self.0.is_empty()
     }
 
-    /// What is to be told next.
+    /// The notice that is to be told next.
     pub(crate) fn take_next(&mut self) -> Note {
         // reason: who takes them counts them before, and nobody else does.
         self.0.pop_front().expect("as many notices wait as were counted")

@@ -65,7 +65,7 @@ impl StreamService for Writer {
     }
 }
 
-/// Who reads such a stream.
+/// A reader of such a stream.
 struct Reader {
     peer: Peer,
     read: u64,

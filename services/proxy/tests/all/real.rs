@@ -4,6 +4,7 @@ use corelane::lanes::{DriverChoice, Running};
 use corelane::service::Random;
 use corelane::{Address, Lanes};
 use corelane_proxy::{ENTRY, Proxy};
+use corelane_testkit::free;
 use corelane_upstreams::entry::Behind;
 use corelane_upstreams::{Settings, address_key};
 use std::io::{ErrorKind, Read, Write};
@@ -35,11 +36,6 @@ fn patient(stream: TcpStream) -> TcpStream {
 
 fn bytes(seed: u64, count: usize) -> Vec<u8> {
     Random::new(seed).bytes(count)
-}
-
-/// A port at which nobody listens.
-fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 /// Serves one connection at a port of its own; what it returns comes at the end of that.
@@ -142,14 +138,14 @@ fn one_that_refuses_costs_no_client_and_none_is_told() {
             let heard = all_of(&stream);
             stream.write_all(&heard).unwrap();
         });
-        let running = start(driver, &format!("{},{address},{}", nobody(), nobody()));
+        let running = start(driver, &format!("{},{address},{}", free(), free()));
         let mut client = connect(&running);
         client.write_all(b"who is there").unwrap();
         client.shutdown(Shutdown::Write).unwrap();
         assert_eq!(all_of(client), b"who is there", "{driver:?}");
         serving.join().unwrap();
 
-        let running = start(driver, &nobody().to_string());
+        let running = start(driver, &free().to_string());
         let error = connect(&running).read(&mut [0; 1]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{driver:?}");
     }
@@ -237,7 +233,7 @@ fn each_client_has_a_line_at_its_end() {
         client.shutdown(Shutdown::Write).unwrap();
         assert_eq!((all_of(client).len(), serving.join().unwrap()), (9_000, 700));
         drop(running);
-        let running = start(driver, &format!("{}&log={}", nobody(), path.display()));
+        let running = start(driver, &format!("{}&log={}", free(), path.display()));
         assert!(connect(&running).read(&mut [0; 1]).is_err());
         drop(running);
         let text = std::fs::read_to_string(&path).unwrap();

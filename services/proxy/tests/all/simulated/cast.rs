@@ -27,7 +27,7 @@ pub fn stream(seed: u64, number: usize, bytes: usize) -> Vec<u8> {
     stream
 }
 
-/// What a server makes of what it hears: the lowest bit of each byte is another one. Many at a time, for tests are not optimised.
+/// A server answers what it hears, with the lowest bit of each byte turned. Many at a time, for tests are not optimised.
 pub fn changed(said: &[u8]) -> Vec<u8> {
     let mut bytes = said.to_vec();
     let (words, last) = bytes.as_chunks_mut::<16>();
