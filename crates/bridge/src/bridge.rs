@@ -24,7 +24,7 @@ const COUNTED_BYTES: usize = size_of::<Counted>();
 const SAY_BYTES: usize = size_of::<Say>();
 
 impl Bridge {
-    /// For so many pairs. Needs CAP_BPF and CAP_NET_ADMIN, and Linux 6.4.
+    /// For so many pairs. Needs CAP_BPF and CAP_NET_ADMIN, and Linux 6.6.
     ///
     /// # Errors
     /// Why the system does not make it.
@@ -80,8 +80,18 @@ impl Bridge {
     pub fn counted(&self, direction: u32) -> Counted {
         // reason: arrays have a value for each of their numbers.
         let found = self.counted.lookup(direction as usize).expect("a direction of a bridge has its counts");
-        let count = |at: usize| found[8 * at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-        Counted { redirected: count(0), passed: count(1), rung: count(2), pieces: count(3) }
+        let count = |at: usize| found[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        let word = |at: usize| found[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        Counted {
+            redirected: count(offset_of!(Counted, redirected)),
+            passed: count(offset_of!(Counted, passed)),
+            rung: count(offset_of!(Counted, rung)),
+            pieces: count(offset_of!(Counted, pieces)),
+            next: word(offset_of!(Counted, next)),
+            is_placed: word(offset_of!(Counted, is_placed)),
+            ends: word(offset_of!(Counted, ends)),
+            is_spoiled: word(offset_of!(Counted, is_spoiled)),
+        }
     }
 
     /// Says this of a direction.

@@ -14,6 +14,8 @@ use corelane_os::progress::Progress;
 const UNTAKEN_MAX: u64 = 128 << 10;
 /// What fits into any send buffer.
 const UNTAKEN_LEAST: u64 = 4 << 10;
+/// So often is asked how much has come in all, until nothing has come meanwhile.
+const TRIES: usize = 64;
 
 /// How far the connection has come at which a direction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub trait Kernel {
     fn say(&self, say: Say);
     /// How far the connection has come at which the direction ends.
     fn given(&self) -> Given;
+    /// Bytes that the connection has taken in at which it begins, each once, and the end as one; none where nobody can tell.
+    fn arrived(&self) -> Option<u64>;
     /// Bytes that this connection takes to send at once, with what the system needs beside them: its send buffer.
     fn send_buffer(&self) -> u64;
 }
@@ -50,6 +54,9 @@ pub struct Direction {
     is_clear: bool,
     is_entered: bool,
     has_begun: bool,
+    /// What had arrived when it was entered, less what was held of that; and whether the first piece is known to have followed on it.
+    start: u64,
+    is_sure: bool,
     /// Nothing is redirected any more.
     has_stopped: bool,
     /// What was redirected, as far as anybody has looked.
@@ -57,23 +64,46 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// The connection is entered at which it begins: what was held before counts as received.
-    pub fn enter(&mut self, held: u64) {
-        (self.received, self.is_entered) = (held, true);
+    /// The connection is entered at which it begins: what was held before counts as received. So much had arrived when last nothing of it was left to receive.
+    pub fn enter(&mut self, held: u64, arrived: u64) {
+        (self.received, self.start, self.is_entered) = (held, arrived.wrapping_sub(held), true);
     }
 
-    /// Both of the pair are entered, and nothing was given to the other connection since: lets the program redirect once the lane has given what it has held since before. Does nothing where
-    /// nobody can tell how far the other connection has come.
+    /// Both of the pair are entered, and nothing was given to the other connection since: the program may redirect later, once it is [sure](Direction::is_right) what came first, and the lane
+    /// has given what it has held since before. Does nothing where nobody can tell how far the other connection has come.
     pub fn begin(&mut self, kernel: &impl Kernel) {
         let Given::Known(progress) = kernel.given() else { return };
         assert!(self.is_entered && self.done == 0, "nothing leaves before a direction begins");
         (self.before, self.has_begun) = (progress.given, true);
-        kernel.say(Say { done: 0, until: bound(kernel), heard: 0 });
+        kernel.say(Say { done: 0, until: 0, heard: 0 });
     }
 
     /// The lane has received so many bytes.
     pub fn received(&mut self, bytes: usize) {
         self.received += bytes as u64;
+    }
+
+    /// Whether bytes that the lane has just received are what the peer has sent. The system hands a piece to the program whole, and its head may have come before. The program takes that off, but for
+    /// the first piece, of which it does not know what came before: then all that it has seen is more than has arrived.
+    pub fn is_right(&mut self, kernel: &impl Kernel) -> bool {
+        if !self.is_entered {
+            return true;
+        }
+        let mut counted = kernel.counted();
+        for _ in 0..TRIES {
+            if counted.is_spoiled != 0 || self.is_sure {
+                break;
+            }
+            let Some(arrived) = kernel.arrived() else { return false };
+            // Pieces are counted under the connection's lock, which this takes too. So where none came meanwhile both are of one moment.
+            let before = std::mem::replace(&mut counted, kernel.counted());
+            if seen(before) != seen(counted) {
+                continue;
+            }
+            self.is_sure = seen(counted) == arrived.wrapping_sub(self.start);
+            break;
+        }
+        self.is_sure && counted.is_spoiled == 0
     }
 
     /// Whether the lane has received all that passed to it: only then does an end of the stream lie behind all bytes.
@@ -118,7 +148,7 @@ impl Direction {
 
     /// Gives the direction back to the program if the lane has nothing of it: true then. Once nobody is told of each piece any more, [`Direction::is_quiet`] is to be asked.
     pub fn rest(&mut self, kernel: &impl Kernel) -> bool {
-        if self.done != self.received || !self.has_begun || self.has_stopped {
+        if self.done != self.received || !self.has_begun || self.has_stopped || !self.is_sure {
             return false;
         }
         let counted = kernel.counted();
@@ -146,6 +176,11 @@ impl Direction {
             self.redirected = kernel.counted().redirected;
         }
     }
+}
+
+/// All that the program has seen of a direction, with what was held at its start; the end as one.
+fn seen(counted: Counted) -> u64 {
+    counted.redirected + counted.passed + u64::from(counted.ends)
 }
 
 /// Bytes that fit into the send buffer at once, so that what is redirected never waits for its peer outside of it: what passes to the lane on the other connection would wait behind.

@@ -12,10 +12,18 @@ const PASS: i32 = 1;
 const DROP: i32 = 0;
 const LOOKUP: i32 = 1;
 const SOCKET_COOKIE: i32 = 46;
+const ADJUST_ROOM: i32 = 50;
 const REDIRECT: i32 = 52;
 const RING_OUTPUT: i32 = 130;
 /// `BPF_RB_FORCE_WAKEUP`.
 const WAKES: i32 = 2;
+/// Where a piece has its length, and its place in the stream with the place behind it: the kernel keeps `seq` and `end_seq` of `tcp_skb_cb` first among what a program sees as `cb`.
+const LENGTH: i16 = 0;
+const FIRST: i16 = 48;
+const BEHIND: i16 = 52;
+/// [`ADJUST_ROOM`] takes so many bytes off at once, and so many times it is asked.
+const TRIM_BYTES: i32 = 0xfff;
+const TRIMS: usize = 33;
 /// Where on the stack the cookie, and the direction's number stand: as a key of 4 bytes, and as what is told, of 8.
 const COOKIE: i16 = -8;
 const DIRECTION: i16 = -16;
@@ -50,22 +58,33 @@ fn add(a: &mut Assembler, count: usize) {
     a.store(Width::Eight, R9, field(count), R1);
 }
 
+/// Keeps the low 32 bits, as numbers of TCP's have them.
+fn wrap(a: &mut Assembler, register: Register) {
+    a.alu(Alu::ShiftLeft, register, 32);
+    a.alu(Alu::ShiftRight, register, 32);
+}
+
 /// R6 is the piece, R7 its length, R8 what the lane has said, R9 what is counted. It runs under the lock of the connection that has received, so a direction's pieces come one by one.
 pub(crate) fn assembled(maps: &Maps<'_>) -> Vec<Instruction> {
     let mut a = Assembler::new();
-    let [ours, lanes, told, end] = [a.label(), a.label(), a.label(), a.label()];
+    let [ours, lanes, told, end, spoiled, judged] = [(); 6].map(|()| a.label());
     a.alu(Alu::Move, R6, R1);
     a.call(SOCKET_COOKIE);
     a.store(Width::Eight, R10, COOKIE, R0);
     look_up(&mut a, maps.directions, COOKIE, ours);
     a.load(Width::Four, R7, R0, 0);
     a.store(Width::Eight, R10, DIRECTION, R7);
-    look_up(&mut a, maps.said, DIRECTION, ours);
-    a.alu(Alu::Move, R8, R0);
     look_up(&mut a, maps.counted, DIRECTION, ours);
     a.alu(Alu::Move, R9, R0);
-    a.load(Width::Four, R7, R6, 0);
+    place(&mut a, end, spoiled, judged);
+    trim(&mut a, spoiled, judged);
+    a.place(spoiled);
+    a.store(Width::Four, R9, field(offset_of!(Counted, is_spoiled)), 1);
+    a.place(judged);
+    a.load(Width::Four, R7, R6, LENGTH);
     a.branch(When::Equal, R7, 0, end);
+    look_up(&mut a, maps.said, DIRECTION, ours);
+    a.alu(Alu::Move, R8, R0);
     decide(&mut a, maps, lanes);
     a.place(lanes);
     add(&mut a, offset_of!(Counted, passed));
@@ -81,8 +100,59 @@ pub(crate) fn assembled(maps: &Maps<'_>) -> Vec<Instruction> {
     a.finish()
 }
 
-/// Redirects it, or goes to `lanes`: where the lane still has bytes that came before, and where the bound is reached.
+/// R8 is how many of the first bytes of a piece have come before; if there are none it goes to `judged`, and to `spoiled` if the piece does not say what it should. The end alone is no piece.
+fn place(a: &mut Assembler, end: Label, spoiled: Label, judged: Label) {
+    a.load(Width::Four, R7, R6, LENGTH);
+    a.load(Width::Four, R8, R6, FIRST);
+    // An end of the stream has a place like a byte.
+    a.load(Width::Four, R1, R6, BEHIND);
+    a.alu(Alu::Subtract, R1, R8);
+    a.alu(Alu::Subtract, R1, R7);
+    wrap(a, R1);
+    a.branch(When::Greater, R1, 1, spoiled);
+    a.load(Width::Four, R2, R9, field(offset_of!(Counted, ends)));
+    a.alu(Alu::Or, R2, R1);
+    a.store(Width::Four, R9, field(offset_of!(Counted, ends)), R2);
+    a.branch(When::Equal, R7, 0, end);
+    a.load(Width::Four, R2, R9, field(offset_of!(Counted, next)));
+    a.load(Width::Four, R3, R9, field(offset_of!(Counted, is_placed)));
+    a.alu(Alu::Move, R1, R8);
+    a.alu(Alu::Add, R1, R7);
+    a.store(Width::Four, R9, field(offset_of!(Counted, next)), R1);
+    a.store(Width::Four, R9, field(offset_of!(Counted, is_placed)), 1);
+    a.branch(When::Equal, R3, 0, judged);
+    a.alu(Alu::Subtract, R2, R8);
+    a.alu(Alu::Move, R8, R2);
+    wrap(a, R8);
+    // Less than none is a gap, and far more.
+    a.branch(When::Greater, R8, R7, spoiled);
+}
+
+/// Takes R8 bytes off the front of a piece, and goes to `judged`; or falls through where that cannot be had.
+fn trim(a: &mut Assembler, spoiled: Label, judged: Label) {
+    for _ in 0..TRIMS {
+        let few = a.label();
+        a.branch(When::Equal, R8, 0, judged);
+        a.alu(Alu::Move, R7, R8);
+        a.branch(When::Less, R7, TRIM_BYTES, few);
+        a.alu(Alu::Move, R7, TRIM_BYTES);
+        a.place(few);
+        a.alu(Alu::Subtract, R8, R7);
+        a.alu(Alu::Move, R1, R6);
+        a.alu(Alu::Move, R2, 0);
+        a.alu(Alu::Subtract, R2, R7);
+        a.alu(Alu::Move, R3, 0);
+        a.alu(Alu::Move, R4, 0);
+        a.call(ADJUST_ROOM);
+        a.branch(When::NotEqual, R0, 0, spoiled);
+    }
+    a.branch(When::Equal, R8, 0, judged);
+}
+
+/// Redirects it, or goes to `lanes`: of a spoiled direction, where the lane still has bytes that came before, and where the bound is reached.
 fn decide(a: &mut Assembler, maps: &Maps<'_>, lanes: Label) {
+    a.load(Width::Four, R1, R9, field(offset_of!(Counted, is_spoiled)));
+    a.branch(When::NotEqual, R1, 0, lanes);
     a.load(Width::Eight, R1, R9, field(offset_of!(Counted, passed)));
     a.load(Width::Eight, R2, R8, field(offset_of!(Say, done)));
     a.branch(When::NotEqual, R1, R2, lanes);

@@ -12,6 +12,14 @@ pub struct Counted {
     pub rung: u64,
     /// How many pieces the redirected bytes were in.
     pub pieces: u64,
+    /// The place in the stream at which the next piece begins, as TCP numbers it, if one has come.
+    pub next: u32,
+    /// 1 from the first piece on.
+    pub is_placed: u32,
+    /// 1 once the end has come: TCP counts it like a byte.
+    pub ends: u32,
+    /// 1 once a piece was not what it should be: from that on nothing is redirected, and what passes may be wrong.
+    pub is_spoiled: u32,
 }
 
 /// What a lane says of a direction to the program.

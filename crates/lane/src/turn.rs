@@ -519,6 +519,7 @@ impl<D: Driver> Lane<D> {
             row.set(LaneCounter::BytesBridged, counters.bridges.bytes);
             row.set(LaneCounter::PairsBridged, counters.bridges.pairs);
             row.set(LaneCounter::BridgedPairsMaxHits, counters.bridges.refused);
+            row.set(LaneCounter::PairsSpoiled, counters.bridges.spoiled);
         }
     }
 

@@ -77,6 +77,8 @@ pub struct BridgeCounters {
     pub refused: u64,
     /// Pairs between which it passes bytes now.
     pub pairs: u64,
+    /// Pairs that were broken off, because bytes had come twice on one of them and nobody could tell which.
+    pub spoiled: u64,
 }
 
 /// How large sends left a driver, and what became of their memory, since its creation.

@@ -185,6 +185,7 @@ catalogue! {
         BytesBridged "bytes_bridged" Counter "bytes" "Bytes that the kernel passed on by itself from one connection to another, and not through the lane (a sockmap), as far as the lane was told.";
         PairsBridged "pairs_bridged" Gauge "pairs" "Pairs of connections between which it passes bytes now.";
         BridgedPairsMaxHits "bridged_pairs_max_hits" Counter "hits" "Times that a pair was not bridged, because as many as may be were, or the kernel refused: its bytes passed through the lane.";
+        PairsSpoiled "pairs_spoiled" Counter "pairs" "Pairs between which the kernel passed bytes and that were broken off, both connections with a reset: bytes had come twice to one of them, and nobody could tell which.";
         PipesMaxHits "pipes_max_hits" Counter "hits" "Receives of bulk that found no pipe, because as many held bytes as may, or the system gave none: their bytes came into the lane's memory.";
         MemoryUsed "memory_used" Gauge "bytes" "Lane memory that is leased now.";
         MemoryPeak "memory_peak" Gauge "bytes" "The most lane memory that was leased at one time.";

@@ -14,7 +14,7 @@ use super::pairs::{CLOSE_LIMIT, Departing, LOOK_AGAIN, Pair, Side};
 use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
 use crate::stream::Received;
-use corelane_os::{clock, sockets};
+use corelane_os::{clock, progress, sockets};
 use corelane_seam::slab::Key;
 use corelane_seam::{BridgeCounters, Completion, Fault, Handle, Reason, StreamOutcome, Wait};
 use std::os::fd::AsFd;
@@ -23,10 +23,12 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Has the kernel pass on what each of two connections receives to the other, if it can. Nothing where it does already.
     pub(super) fn bridge(&mut self, keys: [Key; 2], held: [u64; 2]) {
         assert!(keys[0] != keys[1], "a pair is of two");
+        // Before it is seen that nothing is left of that.
+        let arrived = keys.map(|key| self.endpoints.get(key).and_then(|one| progress::arrived(one.descriptor.as_fd())));
         match self.may_be_bridged(keys) {
             Ok(false) => {}
             Ok(true) => {
-                let done = self.begin_bridge(keys, held);
+                let done = self.begin_bridge(keys, held, arrived);
                 self.counters.bridges.refused += u64::from(done.is_err());
             }
             Err(_) => self.counters.bridges.refused += 1,
@@ -54,12 +56,14 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         if bridged.pairs.len() < bridged.pairs_max { Ok(true) } else { Err(Fault::of(Reason::Busy)) }
     }
 
-    fn begin_bridge(&mut self, keys: [Key; 2], held: [u64; 2]) -> Result<(), Fault> {
+    fn begin_bridge(&mut self, keys: [Key; 2], held: [u64; 2], arrived: [Option<u64>; 2]) -> Result<(), Fault> {
+        let [Some(first), Some(second)] = arrived else { return Err(Fault::of(Reason::Unsupported)) };
+        let arrived = [first, second];
         for key in keys {
             self.watch(key)?;
         }
         let bridged = self.bridged.as_mut().ok_or(Fault::of(Reason::Unsupported))?;
-        let pair = bridged.pairs.insert(Pair { sides: keys.map(Side::new), departing: 0 }).index;
+        let pair = bridged.pairs.insert(Pair { sides: keys.map(Side::new), departing: 0, is_spoiled: false }).index;
         let numbers = [2 * pair, 2 * pair + 1];
         // From the first step on each is one of a pair until it is closed, whatever comes of the others: bytes that have passed to the lane are lost where it is taken out.
         for (key, number) in keys.into_iter().zip(numbers) {
@@ -69,7 +73,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         for place in [0, 1] {
             let connection = self.endpoints.at(keys[place].index).descriptor.as_fd();
             bridged.bridge.enter(numbers[place], connection, held[place])?;
-            bridged.side(numbers[place]).direction.enter(held[place]);
+            bridged.side(numbers[place]).direction.enter(held[place], arrived[place]);
         }
         for number in numbers {
             bridged.with(&self.endpoints, number, |side, at| side.direction.begin(at));
@@ -104,8 +108,17 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     pub(super) fn received_bridged(&mut self, key: Key, received: Received) -> Received {
         let Some(bridged) = &mut self.bridged else { return received };
         let number = bridged.number(key);
+        if bridged.pairs.at(number >> 1).is_spoiled {
+            return Received::Failed(Fault::of(Reason::Reset));
+        }
         match received {
-            Received::Bytes(bytes) => bridged.side(number).direction.received(bytes),
+            Received::Bytes(bytes) => {
+                bridged.side(number).direction.received(bytes);
+                if !bridged.with(&self.endpoints, number, |side, at| side.direction.is_right(at)) {
+                    self.spoil(key);
+                    return Received::Failed(Fault::of(Reason::Reset));
+                }
+            }
             Received::End => {
                 let has_all = bridged.with(&self.endpoints, number, |side, at| side.direction.has_all(at));
                 if !has_all {
@@ -118,6 +131,21 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             Received::Failed(_) => bridged.side(number).is_broken = true,
         }
         received
+    }
+
+    /// Breaks both of a pair off: whatever they have got so far is right, and nothing more is to come there.
+    fn spoil(&mut self, key: Key) {
+        let Some(bridged) = &mut self.bridged else { return };
+        let number = bridged.number(key);
+        let Some(keys) = bridged.spoil(&self.endpoints, number) else { return };
+        self.counters.bridges.spoiled += 1;
+        for one in keys.into_iter().flatten() {
+            // Each receive ends with that, as the one does that has found it.
+            self.endpoints.at_mut(one.index).mark_news();
+            if one != key {
+                self.queue(one);
+            }
+        }
     }
 
     /// Gives a direction back to the program, if the lane has nothing of it.
@@ -208,6 +236,10 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let may = self.may_give(key);
         let Some(bridged) = &mut self.bridged else { return };
         let number = bridged.number(key);
+        if bridged.pairs.at(number >> 1).is_spoiled {
+            // An end would say that all has come.
+            return;
+        }
         bridged.side(number).finishes = !may;
         if may {
             sockets::finish(self.endpoints.at(key.index).descriptor.as_fd());

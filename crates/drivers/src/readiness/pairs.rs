@@ -2,7 +2,7 @@
 
 use super::endpoint::Endpoint;
 use corelane_bridge::{Bridge, Counted, Direction, Given, Kernel, Say};
-use corelane_os::{clock, progress};
+use corelane_os::{clock, progress, sockets};
 use corelane_seam::Handle;
 use corelane_seam::ordered::Ordered;
 use corelane_seam::slab::{Key, Slab};
@@ -38,6 +38,8 @@ pub(super) struct Pair {
     pub(super) sides: [Side; 2],
     /// Closes of them that wait.
     pub(super) departing: u8,
+    /// Both are to be broken off: what has come on one of them is not what its peer has sent.
+    pub(super) is_spoiled: bool,
 }
 
 /// A connection whose close waits.
@@ -65,10 +67,11 @@ pub(super) struct Bridged {
     pub(super) look_at: u64,
 }
 
-/// A direction, and the connection at which it ends.
+/// A direction, and the connections at which it begins and ends.
 pub(super) struct At<'a> {
     pub(super) bridge: &'a Bridge,
     pub(super) number: u32,
+    pub(super) start: Option<BorrowedFd<'a>>,
     pub(super) end: Option<BorrowedFd<'a>>,
     pub(super) is_broken: bool,
 }
@@ -85,6 +88,10 @@ impl Kernel for At<'_> {
     fn given(&self) -> Given {
         let Some(end) = self.end.filter(|_| !self.is_broken) else { return Given::Broken };
         if progress::has_ended(end) { Given::Broken } else { progress::of(end).map_or(Given::Unknown, Given::Known) }
+    }
+
+    fn arrived(&self) -> Option<u64> {
+        progress::arrived(self.start?)
     }
 
     fn send_buffer(&self) -> u64 {
@@ -135,8 +142,25 @@ impl Bridged {
         let pair = pairs.at_mut(number >> 1);
         let end = &pair.sides[number as usize & 1 ^ 1];
         let is_broken = end.is_broken;
-        let end = end.key.map(|key| endpoints.at(key.index).descriptor.as_fd());
-        act(&mut pair.sides[number as usize & 1], &At { bridge, number, end, is_broken })
+        let socket = |side: &Side| side.key.map(|key| endpoints.at(key.index).descriptor.as_fd());
+        let (start, end) = (socket(&pair.sides[number as usize & 1]), socket(end));
+        act(&mut pair.sides[number as usize & 1], &At { bridge, number, start, end, is_broken })
+    }
+
+    /// Has both of a pair broken off when they are closed, those that wait for it as well. Returns which are there still; none if that was done before.
+    pub(super) fn spoil(&mut self, endpoints: &Slab<Endpoint>, number: u32) -> Option<[Option<Key>; 2]> {
+        let pair = self.pairs.at_mut(number >> 1);
+        if std::mem::replace(&mut pair.is_spoiled, true) {
+            return None;
+        }
+        let keys = [0, 1].map(|place: usize| pair.sides[place].key);
+        let open = keys.into_iter().flatten().map(|key| endpoints.at(key.index));
+        let closing = self.departing.iter().filter(|one| one.number >> 1 == number >> 1).map(|one| &one.endpoint);
+        for endpoint in open.chain(closing) {
+            // One that is broken already cannot be broken off.
+            let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
+        }
+        Some(keys)
     }
 
     /// Whether what the lane has for this connection, or its end, may go now: nothing that comes before is still with the kernel.

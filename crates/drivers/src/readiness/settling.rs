@@ -54,7 +54,8 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
                 one.pause = (2 * one.pause).min(LOOK_AGAIN_MOST);
                 one.at = now + one.pause;
                 let towards = one.number ^ 1;
-                let at = At { bridge, number: towards, end: Some(one.endpoint.descriptor.as_fd()), is_broken: false };
+                let at =
+                    At { bridge, number: towards, start: None, end: Some(one.endpoint.descriptor.as_fd()), is_broken: false };
                 let pair = pairs.at_mut(one.number >> 1);
                 pair.sides[towards as usize & 1].direction.is_clear(&at) || one.until <= now
             })
