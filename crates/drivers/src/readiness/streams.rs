@@ -219,12 +219,16 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 
     fn receive_once(&mut self, key: Key, lease: &mut Lease, until: usize) -> Received {
         let endpoint = self.endpoints.at_mut(key.index);
-        let room = until - lease.len();
+        let (held, room) = (lease.len(), until - lease.len());
         self.counters.calls_work += 1;
         let mut received = stream::receive(endpoint.descriptor.as_fd(), lease, until);
         assert!(lease.len() <= until, "a receive stays within its bound");
         if endpoint.bridging != Bridging::No {
             received = self.received_bridged(key, received);
+            if matches!(received, Received::Failed(_)) {
+                // Of wrong bytes nobody gets any.
+                lease.truncate(held);
+            }
         }
         let endpoint = self.endpoints.at_mut(key.index);
         match received {
