@@ -3,7 +3,11 @@
 use crate::common::*;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
+
+on_each_driver!(bytes_that_come_twice_are_passed_on_once);
 
 /// Exchanges behind which a pair is long since bridged.
 const EXCHANGES: usize = 200;
@@ -67,4 +71,37 @@ fn without_the_rights_lanes_pass_on_all_and_say_so() {
     assert!(said.contains("CAP_BPF") && said.contains("CAP_NET_ADMIN") && !said.contains("classic"), "{said}");
     let _client = exchange(&server);
     assert_eq!(server.lane_count("pairs_bridged"), 0);
+}
+
+/// The kernel hands a piece to the program whole, though its head came before.
+fn bytes_that_come_twice_are_passed_on_once(driver: Driver) {
+    let test = "proxy_kernel::bytes_that_come_twice_are_passed_on_once";
+    let case = driver.case(test);
+    if !is_root(&case) || !have(&case, &["unshare", "ip", "python3"]) {
+        return;
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return corelane_testkit::skip(&case, "the system has no /dev/net/tun");
+    }
+    let [port, behind, plain] = ["60000", "60001", "60002"];
+    let echo = format!("echo=tcp://127.0.0.1:{behind}");
+    let bridged = format!("proxy=tcp://0.0.0.0:{port}?to=127.0.0.1:{behind}&in-kernel");
+    let lanes = format!("proxy=tcp://0.0.0.0:{plain}?to=127.0.0.1:{behind}");
+    let Some(server) = driver.start_under(test, &IN_OWN_NETWORK, &["--lanes", "1", &echo, &bridged, &lanes]) else { return };
+    if let Some(note) = lack(&server) {
+        return corelane_testkit::skip(&case, note);
+    }
+    let run = |arguments: [&str; 2]| {
+        let said = in_network_of(server.pid(), || {
+            output(Command::new("python3").args(["-c", include_str!("proxy_kernel.py")]).args(arguments))
+        });
+        assert!(said.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said.stderr));
+    };
+    run([plain, "plain"]);
+    assert_eq!([server.lane_count("bytes_bridged"), server.lane_count("pairs_spoiled")], [0, 0]);
+    run([port, "in-kernel"]);
+    until("pairs end", || server.lane_count("pairs_bridged") == 0);
+    let passed = server.lane_count("bytes_bridged");
+    assert!(passed > 50_000, "{passed} bytes were passed on by the kernel");
+    assert_eq!(server.lane_count("pairs_spoiled"), 1, "of the first piece nobody is sure");
 }
