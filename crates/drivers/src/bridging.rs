@@ -1,6 +1,6 @@
 //! A bridge, where this kernel has what it takes.
 
-use corelane_bridge::Bridge;
+use corelane_bridge::{Bridge, Error};
 use std::fs;
 
 /// Until 6.4 readers could miss what their connection had received before it entered, or what a program passed to them (the series "bpf sockmap fixes" of that version). Until 6.6 a piece had two
@@ -18,7 +18,9 @@ pub(crate) fn make(pairs: usize) -> Result<Bridge, String> {
         let [major, minor] = LEAST;
         return Err(format!("the kernel is {}, and it takes {major}.{minor}", release.trim()));
     }
-    Bridge::new(pairs).map_err(|error| error.to_string())
+    // The remedy is not that of steering, of which the error speaks.
+    let words = |error| if let Error::BpfForbidden { call } = error { format!("{call} is forbidden") } else { error.to_string() };
+    Bridge::new(pairs).map_err(words)
 }
 
 /// Makes a bridge for one pair, and drops it.
