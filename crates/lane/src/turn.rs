@@ -8,8 +8,8 @@ use crate::seats::{Seat, Seats};
 use crate::settings::{Budget, LaneSettings};
 use crate::work::{Said, Seated, Work, Works};
 use corelane_seam::{
-    BridgeCounters, Code, Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Level, Op, Outcome, Payer,
-    PipeCounters, Record, SendCounters, StreamOutcome, Wait, nanoseconds,
+    Code, Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Level, Op, Outcome, Payer, PipeCounters, Record,
+    SendCounters, StreamOutcome, Wait, nanoseconds,
 };
 use corelane_watch::{LaneCounter, LaneHistogram, LaneState};
 use std::panic::resume_unwind;
@@ -515,12 +515,11 @@ impl<D: Driver> Lane<D> {
             row.set(LaneCounter::PipesHeld, counters.pipes.held);
             row.set(LaneCounter::PipesMaxHits, counters.pipes.refused);
         }
-        if counters.bridges != BridgeCounters::default() {
-            row.set(LaneCounter::BytesBridged, counters.bridges.bytes);
-            row.set(LaneCounter::PairsBridged, counters.bridges.pairs);
-            row.set(LaneCounter::BridgedPairsMaxHits, counters.bridges.refused);
-            row.set(LaneCounter::PairsSpoiled, counters.bridges.spoiled);
-        }
+        // Without a condition: there may be no pair again, between which no byte was passed on.
+        row.set(LaneCounter::BytesBridged, counters.bridges.bytes);
+        row.set(LaneCounter::PairsBridged, counters.bridges.pairs);
+        row.set(LaneCounter::BridgedPairsMaxHits, counters.bridges.refused);
+        row.set(LaneCounter::PairsSpoiled, counters.bridges.spoiled);
     }
 
     /// How large sends left, and what became of their memory.

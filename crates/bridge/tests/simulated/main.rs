@@ -111,6 +111,15 @@ impl Model {
         self.given = to;
     }
 
+    /// What the kernel's thread does at a time.
+    fn work(&mut self) {
+        if let Some(piece) = self.backlog.get_mut().pop_front() {
+            self.give(piece);
+        }
+        let late = self.late.get_mut().pop_front();
+        self.ingress.get_mut().extend(late);
+    }
+
     /// Bytes that were redirected and that the peer has not taken.
     fn untaken(&self) -> u64 {
         self.given - self.taken + self.backlog.borrow().iter().map(|(from, to)| to - from).sum::<u64>()
@@ -172,12 +181,7 @@ fn play(seed: u64) -> End {
                     assert!(model.untaken() <= SEND_BUFFER / 2, "seed {seed}: {} bytes are under way", model.untaken());
                 }
             }
-            2 => {
-                let piece = model.backlog.get_mut().pop_front();
-                piece.into_iter().for_each(|piece| model.give(piece));
-                let late = model.late.get_mut().pop_front();
-                model.ingress.get_mut().extend(late);
-            }
+            2 => model.work(),
             3 => model.taken += random.below(model.given - model.taken + 1),
             4 => {
                 let piece = model.ingress.get_mut().pop_front();
