@@ -24,7 +24,7 @@ const COUNTED_BYTES: usize = size_of::<Counted>();
 const SAY_BYTES: usize = size_of::<Say>();
 
 impl Bridge {
-    /// For so many pairs. Needs CAP_BPF and CAP_NET_ADMIN, and Linux 6.6.
+    /// For so many pairs. Needs CAP_BPF and CAP_NET_ADMIN, and Linux 6.16.
     ///
     /// # Errors
     /// Why the system does not make it.

@@ -27,6 +27,6 @@ pub(crate) fn settings(lanes: &Lanes) -> Tuning {
 pub(crate) fn note(lanes: &Lanes) -> Option<Record> {
     let why = lanes.bridges.then(corelane_drivers::probe_bridge)?.err()?;
     Some(Degraded::NoBridge.note(format_args!(
-        "the kernel passes on no bytes by itself, and lanes pass on all: {why}; it takes CAP_BPF and CAP_NET_ADMIN, and Linux 6.6"
+        "the kernel passes on no bytes by itself, and lanes pass on all: {why}; it takes CAP_BPF and CAP_NET_ADMIN, and Linux 6.16"
     )))
 }
