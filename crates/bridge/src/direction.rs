@@ -9,6 +9,7 @@
 
 use crate::words::{Counted, Say};
 use corelane_os::progress::Progress;
+use std::sync::atomic::{Ordering, fence};
 
 /// Bytes that are redirected in one direction and that the peer has not taken, at the most.
 const UNTAKEN_MAX: u64 = 128 << 10;
@@ -167,6 +168,8 @@ impl Direction {
 
     /// Whether still nothing has passed to the lane: else it has the direction again, of which it may not be told.
     pub fn is_quiet(&self, kernel: &impl Kernel) -> bool {
+        // What was said before is seen before this looks, as the program counts before it looks at what was said. Else both could miss the other, and nobody would tell.
+        fence(Ordering::SeqCst);
         kernel.counted().passed == self.done
     }
 

@@ -176,12 +176,25 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         bytes
     }
 
+    /// Takes a direction to the lane of which something has passed there, though the lane believes that the program has it: should a bell ever fail, bytes come late and not never.
+    fn look_for_bell(&mut self, key: Key) {
+        let Some(bridged) = self.bridged.as_mut().filter(|_| self.endpoints.at(key.index).bridging == Bridging::Quiet) else {
+            return;
+        };
+        let number = bridged.number(key);
+        if !bridged.with(&self.endpoints, number, |side, at| side.direction.is_quiet(at)) {
+            self.tell(key, Bridging::Told);
+            self.endpoints.at_mut(key.index).mark_news();
+        }
+    }
+
     /// Ends the receive under way with how many bytes were passed on unseen, if there are some.
     pub(super) fn tell_unseen(&mut self, key: Key, completions: &mut Vec<Completion>) {
         let Some(endpoint) = self.endpoints.get(key) else { return };
         if matches!(endpoint.receiving, Receiving::Bytes | Receiving::Piped(_)) {
             // Whoever starves looks again.
             self.leave_list(key);
+            self.look_for_bell(key);
             let bytes = self.take_unseen(key);
             if bytes > 0 {
                 self.end_receive(key, StreamOutcome::Unseen { bytes }.into(), completions);

@@ -115,6 +115,7 @@ const CLASS_JUMP: u8 = 0x05;
 const CLASS_ALU64: u8 = 0x07;
 const MODE_WIDE: u8 = 0x18;
 const MODE_MEMORY: u8 = 0x60;
+const MODE_ATOMIC: u8 = 0xc0;
 const SOURCE_REGISTER: u8 = 0x08;
 const JUMP_ALWAYS: u8 = 0x00;
 const JUMP_CALL: u8 = 0x80;
@@ -122,6 +123,8 @@ const JUMP_EXIT: u8 = 0x90;
 /// What is called has its number in the kernel's description (`BPF_PSEUDO_KFUNC_CALL`).
 const DESCRIBED: u8 = 2;
 const TO_BIG_ENDIAN: u8 = 0xdc;
+/// What an atomic operation does: adds, and brings what was there before. One that brings something keeps its place among all loads and stores around it.
+const ATOMIC_FETCH_ADD: i32 = 0x01;
 
 /// A place in a program.
 #[derive(Clone, Copy, Debug)]
@@ -203,6 +206,12 @@ impl Assembler {
             Operand::Register(from) => self.push(Instruction::new(CLASS_STORE_REGISTER | code, to, from as u8, offset, 0)),
             Operand::Number(number) => self.push(Instruction::new(CLASS_STORE | code, to, 0, offset, number)),
         }
+    }
+
+    /// Adds the 64 bits of `value` to those at `to` + `offset` at once, and leaves in `value` what was there before. All that comes before it is seen by others before what comes behind it (kernel 5.12).
+    pub fn fetch_add(&mut self, to: Register, offset: i16, value: Register) {
+        let code = CLASS_STORE_REGISTER | MODE_ATOMIC | Width::Eight as u8;
+        self.push(Instruction::new(code, to, value as u8, offset, ATOMIC_FETCH_ADD));
     }
 
     /// Loads all 64 bits of a number.
@@ -312,6 +321,7 @@ mod tests {
         a.load(Width::One, R1, R6, 23);
         a.store(Width::Four, R10, -4, R0);
         a.store(Width::Two, R10, -12, 7);
+        a.fetch_add(R6, 8, R1);
         a.to_big_endian_16(R2);
         a.to_big_endian_32(R2);
         a.to_big_endian_64(R2);
@@ -330,6 +340,7 @@ mod tests {
             [0x71, 0x61, 23, 0, 0, 0, 0, 0],
             [0x63, 0x0a, 0xfc, 0xff, 0, 0, 0, 0],
             [0x6a, 0x0a, 0xf4, 0xff, 7, 0, 0, 0],
+            [0xdb, 0x16, 8, 0, 0x01, 0, 0, 0],
             [0xdc, 0x02, 0, 0, 16, 0, 0, 0],
             [0xdc, 0x02, 0, 0, 32, 0, 0, 0],
             [0xdc, 0x02, 0, 0, 64, 0, 0, 0],
