@@ -245,18 +245,29 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 
     /// Ends our side of it, now or once all before has gone.
     pub(super) fn finish_bridged(&mut self, key: Key) {
+        if self.is_spoiled(key) {
+            // An end would say that all has come.
+            return self.finishes(key, false);
+        }
         self.stop_towards(key);
         let may = self.may_give(key);
-        let Some(bridged) = &mut self.bridged else { return };
-        let number = bridged.number(key);
-        if bridged.pairs.at(number >> 1).is_spoiled {
-            // An end would say that all has come.
-            return;
-        }
-        bridged.side(number).finishes = !may;
+        self.finishes(key, !may);
         if may {
             sockets::finish(self.endpoints.at(key.index).descriptor.as_fd());
         }
+    }
+
+    /// Notes whether its end waits.
+    fn finishes(&mut self, key: Key, finishes: bool) {
+        if let Some(bridged) = &mut self.bridged {
+            let number = bridged.number(key);
+            bridged.side(number).finishes = finishes;
+        }
+    }
+
+    /// Whether its pair is to be broken off: no byte of it is worth a wait.
+    pub(super) fn is_spoiled(&self, key: Key) -> bool {
+        self.bridged.as_ref().is_some_and(|bridged| bridged.pairs.at(bridged.number(key) >> 1).is_spoiled)
     }
 
     /// It was broken off.

@@ -214,7 +214,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         if is_bridged && !reset {
             self.stop_towards(key);
         }
-        let waits = is_bridged && !reset && !self.may_give(key);
+        let waits = is_bridged && !reset && !self.is_spoiled(key) && !self.may_give(key);
         let kept = self.take_kept(key, completions);
         let endpoint = self.endpoints.remove_at(key.index);
         assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");

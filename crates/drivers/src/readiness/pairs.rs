@@ -147,7 +147,7 @@ impl Bridged {
         act(&mut pair.sides[number as usize & 1], &At { bridge, number, start, end, is_broken })
     }
 
-    /// Has both of a pair broken off when they are closed, those that wait for it as well. Returns which are there still; none if that was done before.
+    /// Has both of a pair broken off when they are closed, and soon those that wait for it. Returns which are there still; none if that was done before.
     pub(super) fn spoil(&mut self, endpoints: &Slab<Endpoint>, number: u32) -> Option<[Option<Key>; 2]> {
         let pair = self.pairs.at_mut(number >> 1);
         if std::mem::replace(&mut pair.is_spoiled, true) {
@@ -155,7 +155,11 @@ impl Bridged {
         }
         let keys = [0, 1].map(|place: usize| pair.sides[place].key);
         let open = keys.into_iter().flatten().map(|key| endpoints.at(key.index));
-        let closing = self.departing.iter().filter(|one| one.number >> 1 == number >> 1).map(|one| &one.endpoint);
+        let mut closing: Vec<&mut Departing> = self.departing.iter_mut().filter(|one| one.number >> 1 == number >> 1).collect();
+        for one in &mut closing {
+            (one.until, one.at, self.look_at) = (0, 0, 0);
+        }
+        let closing = closing.iter().map(|one| &one.endpoint);
         for endpoint in open.chain(closing) {
             // One that is broken already cannot be broken off.
             let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
