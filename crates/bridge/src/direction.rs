@@ -15,8 +15,9 @@ use std::sync::atomic::{Ordering, fence};
 const UNTAKEN_MAX: u64 = 128 << 10;
 /// What fits into any send buffer.
 const UNTAKEN_LEAST: u64 = 4 << 10;
-/// So often is asked how much has come in all, until nothing has come meanwhile.
-const TRIES: usize = 64;
+/// So often is asked how much has come in all, and so often without letting others run before.
+const TRIES: usize = 256;
+const TRIES_AT_ONCE: usize = 8;
 
 /// How far the connection has come at which a direction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub trait Kernel {
     fn given(&self) -> Given;
     /// Bytes that the connection has taken in at which it begins, each once, and the end as one; none where nobody can tell.
     fn arrived(&self) -> Option<u64>;
+    /// Lets others run for a moment, who may hold what is asked for back.
+    fn pause(&self);
     /// Bytes that this connection takes to send at once, with what the system needs beside them: its send buffer.
     fn send_buffer(&self) -> u64;
 }
@@ -85,24 +88,28 @@ impl Direction {
     }
 
     /// Whether bytes that the lane has just received are what the peer has sent. The system hands a piece to the program whole, and its head may have come before. The program takes that off, but for
-    /// the first piece, of which it does not know what came before: then all that it has seen is more than has arrived.
+    /// the first piece, of which it does not know what came before: then all that it has seen is more than has arrived, by the same number of bytes ever after. Bytes of which that cannot be told
+    /// in so many tries, or because the system tells nothing, are not right: nobody may get bytes that may be wrong.
     pub fn is_right(&mut self, kernel: &impl Kernel) -> bool {
         if !self.is_entered {
             return true;
         }
         let mut counted = kernel.counted();
-        for _ in 0..TRIES {
+        for tries in 0..TRIES {
             if counted.is_spoiled != 0 || self.is_sure {
                 break;
             }
-            let Some(arrived) = kernel.arrived() else { return false };
-            // Pieces are counted under the connection's lock, which this takes too. So where none came meanwhile both are of one moment.
-            let before = std::mem::replace(&mut counted, kernel.counted());
-            if seen(before) != seen(counted) {
-                continue;
+            if tries >= TRIES_AT_ONCE {
+                kernel.pause();
             }
-            self.is_sure = seen(counted) == arrived.wrapping_sub(self.start);
-            break;
+            let Some(arrived) = kernel.arrived() else { return false };
+            let arrived = arrived.wrapping_sub(self.start);
+            // Pieces are counted under the connection's lock, which this takes too. So what was seen before is no more than was seen when that had arrived, and what was seen after no less.
+            let before = std::mem::replace(&mut counted, kernel.counted());
+            self.is_sure = seen(counted) == arrived;
+            if seen(before) > arrived {
+                break;
+            }
         }
         self.is_sure && counted.is_spoiled == 0
     }

@@ -55,6 +55,8 @@ impl Kernel for Model {
         Some(arrived)
     }
 
+    fn pause(&self) {}
+
     fn say(&self, say: Say) {
         self.said.set(say);
     }

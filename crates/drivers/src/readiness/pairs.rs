@@ -94,6 +94,10 @@ impl Kernel for At<'_> {
         progress::arrived(self.start?)
     }
 
+    fn pause(&self) {
+        std::thread::yield_now();
+    }
+
     fn send_buffer(&self) -> u64 {
         self.end.map_or(0, |end| progress::send_buffer_bytes(end) as u64)
     }
