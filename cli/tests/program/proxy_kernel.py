@@ -17,6 +17,8 @@ PORT = int(sys.argv[1])
 IS_IN_KERNEL = sys.argv[2] == "in-kernel"
 FIN, SYN, RESET, PUSH, ACK = 1, 2, 4, 8, 16
 PATIENCE = 60
+# After so many seconds without an answer bytes go again.
+AGAIN = 1
 OURS, THEIRS = socket.inet_aton("10.8.0.2"), socket.inet_aton("10.8.0.1")
 STREAM = random.Random(35).randbytes(400_000)
 
@@ -43,6 +45,8 @@ class Connection:
         self.tun, self.port = tun, port
         self.first, self.ack = 2**32 - 3_000, 0
         self.sent, self.got = 0, b""
+        # What was sent since all had come back, and how far theirs say that they have it.
+        self.recent, self.taken = [], 0
         self.has_ended = self.is_reset = False
         self.packet(self.first - 1, SYN)
         self.wait(lambda: self.ack)
@@ -57,14 +61,31 @@ class Connection:
 
     def send(self, start, end, flags=0):
         """These bytes, counted from what all have been sent up to."""
-        start, end = self.sent + start, self.sent + end
+        self.recent.append((self.sent + start, self.sent + end, flags))
+        self.put(*self.recent[-1])
+
+    def put(self, start, end, flags):
         self.packet(self.first + start, ACK | PUSH | flags, STREAM[start:end])
+
+    def again(self):
+        """What a busy machine has dropped goes again as it was."""
+        if not self.ack:
+            self.packet(self.first - 1, SYN)
+        for range in self.recent:
+            if range[1] > self.taken:
+                self.put(*range)
 
     def wait(self, has_come):
         end = time.monotonic() + PATIENCE
+        again = time.monotonic() + AGAIN
         while not has_come():
-            assert select.select([self.tun], [], [], end - time.monotonic())[0], (len(self.got), self.sent)
-            self.take(os.read(self.tun, 70_000))
+            now = time.monotonic()
+            assert now < end, (len(self.got), self.taken, self.sent)
+            if now >= again:
+                self.again()
+                again = now + AGAIN
+            if select.select([self.tun], [], [], again - now)[0]:
+                self.take(os.read(self.tun, 70_000))
 
     def take(self, packet):
         if packet[0] != 0x45 or packet[9] != 6 or packet[22:24] != struct.pack("!H", self.port):
@@ -75,17 +96,27 @@ class Connection:
         elif flags & SYN:
             self.ack = place + 1
             self.packet(self.first, ACK)
-        elif place == self.ack % 2**32 and (data or flags & FIN):
-            self.got += data
+        elif self.ack:
+            taken = (struct.unpack("!I", packet[28:32])[0] - self.first) % 2**32
+            self.taken = max(self.taken, taken if taken < 2**31 else 0)
+            if data or flags & FIN:
+                self.take_data(place, flags, data)
+
+    def take_data(self, place, flags, data):
+        """So many of them have come before, where theirs have missed that. Of those behind a hole none is taken."""
+        before = (self.ack - place) % 2**32
+        if before <= len(data) and not self.has_ended:
+            self.got += data[before:]
             self.has_ended = bool(flags & FIN)
-            self.ack += len(data) + self.has_ended
-            self.packet(self.first + self.sent, ACK)
+            self.ack += len(data) - before + self.has_ended
+        self.packet(self.first + self.sent, ACK)
 
     def come_back(self, bytes):
         """All up to there has been sent: it comes back."""
         self.sent += bytes
         self.wait(lambda: len(self.got) >= self.sent or self.is_reset)
         assert not self.is_reset and self.got == STREAM[: self.sent], (self.is_reset, len(self.got), self.sent)
+        self.recent = []
 
 
 def messages(connection):
