@@ -1,6 +1,10 @@
 """A peer by hand, at a wire of its own, that sends some bytes twice: all of them come back once.
 
-Arguments: the port, and whether the kernel passes on the bytes there. It has pieces that nobody can be sure of broken off.
+Arguments: the port, whether the kernel passes on the bytes there (it has pieces that nobody can be sure of broken off), and what is done:
+
+* all: bytes that come twice in many ways, before an echo.
+* overlapping: pieces before an echo, each of which begins with bytes that came before, behind short ones that make a pair.
+* half: such a first piece before an upstream that has ended its half. It is the process itself, at the port behind the words.
 """
 
 import fcntl
@@ -15,6 +19,7 @@ import time
 
 PORT = int(sys.argv[1])
 IS_IN_KERNEL = sys.argv[2] == "in-kernel"
+DOES = sys.argv[3]
 FIN, SYN, RESET, PUSH, ACK = 1, 2, 4, 8, 16
 PATIENCE = 60
 # After so many seconds without an answer bytes go again.
@@ -71,9 +76,9 @@ class Connection:
         """What a busy machine has dropped goes again as it was."""
         if not self.ack:
             self.packet(self.first - 1, SYN)
-        for range in self.recent:
-            if range[1] > self.taken:
-                self.put(*range)
+        for one in self.recent:
+            if one[1] > self.taken:
+                self.put(*one)
 
     def wait(self, has_come):
         end = time.monotonic() + PATIENCE
@@ -167,8 +172,49 @@ def always(connection):
     assert connection.is_reset == IS_IN_KERNEL
 
 
+def overlapping(connection):
+    for _ in range(40):
+        connection.send(-400, 1_000)
+        connection.come_back(1_000)
+    connection.send(-1, 10, FIN)
+    connection.come_back(10)
+
+
+def half(tun, listener):
+    connection = Connection(tun, 5_004)
+    upstream, _ = listener.accept()
+    upstream.settimeout(PATIENCE)
+    upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.send(0, 50)
+    assert upstream.recv(50, socket.MSG_WAITALL) == STREAM[:50]
+    connection.sent += 50
+    # The first piece of the other direction comes behind what makes a pair of them.
+    for count in range(1, 41):
+        upstream.send(b"x" * 50)
+        connection.wait(lambda: len(connection.got) == 50 * count)
+    upstream.shutdown(socket.SHUT_WR)
+    connection.wait(lambda: connection.has_ended)
+    connection.send(-10, 50)
+    connection.sent += 50
+    if not IS_IN_KERNEL:
+        assert upstream.recv(50, socket.MSG_WAITALL) == STREAM[50:100]
+        return
+    connection.wait(lambda: connection.is_reset)
+    try:
+        raise AssertionError("the upstream is told %r" % upstream.recv(1))
+    except ConnectionResetError:
+        pass
+
+
 def main():
     tun = wire()
+    if DOES == "overlapping":
+        connection = Connection(tun, 5_001)
+        messages(connection)
+        return overlapping(connection)
+    if DOES == "half":
+        with socket.create_server(("127.0.0.1", int(sys.argv[4]))) as listener:
+            return half(tun, listener)
     for port, last in ((5_001, (500, 1_500)), (5_002, (500, 1_000))):
         connection = Connection(tun, port)
         messages(connection)

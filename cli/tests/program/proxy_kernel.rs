@@ -83,25 +83,33 @@ fn bytes_that_come_twice_are_passed_on_once(driver: Driver) {
     if !Path::new("/dev/net/tun").exists() {
         return corelane_testkit::skip(&case, "the system has no /dev/net/tun");
     }
-    let [port, behind, plain] = ["60000", "60001", "60002"];
+    let [port, behind, plain, half, plain_half, peer] = ["60000", "60001", "60002", "60003", "60004", "60005"];
     let echo = format!("echo=tcp://127.0.0.1:{behind}");
-    let bridged = format!("proxy=tcp://0.0.0.0:{port}?to=127.0.0.1:{behind}&in-kernel");
-    let lanes = format!("proxy=tcp://0.0.0.0:{plain}?to=127.0.0.1:{behind}");
-    let Some(server) = driver.start_under(test, &IN_OWN_NETWORK, &["--lanes", "1", &echo, &bridged, &lanes]) else { return };
+    let bridged = |port, to| format!("proxy=tcp://0.0.0.0:{port}?to=127.0.0.1:{to}&in-kernel");
+    let lanes = |port, to| format!("proxy=tcp://0.0.0.0:{port}?to=127.0.0.1:{to}");
+    let pairs = [bridged(port, behind), lanes(plain, behind), bridged(half, peer), lanes(plain_half, peer)];
+    let arguments = ["--lanes", "1", &echo, &pairs[0], &pairs[1], &pairs[2], &pairs[3]];
+    let Some(server) = driver.start_under(test, &IN_OWN_NETWORK, &arguments) else { return };
     if let Some(note) = lack(&server) {
         return corelane_testkit::skip(&case, note);
     }
-    let run = |arguments: [&str; 2]| {
+    let run = |arguments: &[&str]| {
         let said = in_network_of(server.pid(), || {
             output(Command::new("python3").args(["-c", include_str!("proxy_kernel.py")]).args(arguments))
         });
         assert!(said.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said.stderr));
+        until("pairs end", || server.lane_count("pairs_bridged") == 0);
+        ["bytes_bridged", "pairs_spoiled"].map(|count| server.lane_count(count))
     };
-    run([plain, "plain"]);
-    assert_eq!([server.lane_count("bytes_bridged"), server.lane_count("pairs_spoiled")], [0, 0]);
-    run([port, "in-kernel"]);
-    until("pairs end", || server.lane_count("pairs_bridged") == 0);
-    let passed = server.lane_count("bytes_bridged");
-    assert!(passed > 50_000, "{passed} bytes were passed on by the kernel");
-    assert_eq!(server.lane_count("pairs_spoiled"), 1, "of the first piece nobody is sure");
+    run(&[plain, "plain", "all"]);
+    assert_eq!(run(&[plain_half, "plain", "half", peer]), [0, 0]);
+    let [all, spoiled] = run(&[port, "in-kernel", "all"]);
+    assert!(all > 50_000, "{all} bytes were passed on by the kernel");
+    assert_eq!(spoiled, 1, "of the first piece nobody is sure");
+    let [passed, spoiled] = run(&[port, "in-kernel", "overlapping"]);
+    assert_eq!(spoiled, 1, "what comes twice is taken off");
+    // Of 40,000 bytes each way half would be the lane's if the kernel passed on no such piece; what makes a pair of them has 2,000 each way.
+    assert!(passed - all > 44_000, "{passed} bytes were passed on by the kernel, {all} of them before");
+    let [_, spoiled] = run(&[half, "in-kernel", "half", peer]);
+    assert_eq!(spoiled, 2, "a half that has ended does not hide it");
 }
