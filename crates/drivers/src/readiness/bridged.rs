@@ -10,7 +10,7 @@
 //! [`LOOK_AGAIN`].
 
 use super::endpoint::{Bridging, Endpoint, EndpointKind, Readable, Receiving, Sending, edges};
-use super::pairs::{CLOSE_LIMIT, Departing, LOOK_AGAIN, Pair, Side};
+use super::pairs::{CLOSE_LIMIT, Departing, LOOK_AGAIN, Pair, Side, tick};
 use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
 use crate::stream::Received;
@@ -289,7 +289,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         if waits {
             bridged.pairs.at_mut(number >> 1).departing += 1;
             let now = clock::now();
-            let (until, at) = (now + CLOSE_LIMIT, now + LOOK_AGAIN);
+            let (until, at) = (now + CLOSE_LIMIT, tick(now, LOOK_AGAIN));
             bridged.departing.push(Departing { bits: key.bits(), endpoint, handle, until, number, at, pause: LOOK_AGAIN });
             bridged.look_at = bridged.look_at.min(at);
         } else {

@@ -9,11 +9,16 @@ use corelane_seam::slab::{Key, Slab};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// After so many nanoseconds is looked again whether the kernel's thread has come so far, and then after twice as many each time, up to the most: where a peer does not read, it does not
-/// come so far for long.
+/// come so far for long. Each of them is a multiple of those before, so that many share a [`tick`].
 pub(super) const LOOK_AGAIN: u64 = 200_000;
-pub(super) const LOOK_AGAIN_MOST: u64 = 25_000_000;
+pub(super) const LOOK_AGAIN_MOST: u64 = LOOK_AGAIN << 7;
 /// A close waits for that no longer: what is not given to a connection by then is lost with it.
 pub(super) const CLOSE_LIMIT: u64 = 10_000_000_000;
+
+/// When those are looked at that wait so long from now: together with all others of that pause, so that the lane wakes once for all of them.
+pub(super) fn tick(now: u64, pause: u64) -> u64 {
+    (now / pause + 1) * pause
+}
 
 /// One of a pair.
 pub(super) struct Side {
@@ -189,15 +194,21 @@ impl Bridged {
             return;
         }
         side.pause = (2 * side.pause).clamp(LOOK_AGAIN, LOOK_AGAIN_MOST);
-        let at = clock::now() + side.pause;
+        let at = tick(clock::now(), side.pause);
         self.waiting.push((at, key));
         self.look_at = self.look_at.min(at);
     }
 
     /// Those whose time has come to be looked at. Closes are looked at beside.
     pub(super) fn due(&mut self, now: u64) -> Vec<Key> {
-        let due: Vec<Key> = self.waiting.extract_if(.., |(at, _)| *at <= now).map(|(_, key)| key).collect();
-        self.look_at = self.waiting.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
+        let mut next = u64::MAX;
+        let is_due = |(at, _): &mut (u64, Key)| {
+            let is_due = *at <= now;
+            next = if is_due { next } else { next.min(*at) };
+            is_due
+        };
+        let due = self.waiting.extract_if(.., is_due).map(|(_, key)| key).collect();
+        self.look_at = next;
         due
     }
 

@@ -1,7 +1,7 @@
 //! Those of bridged pairs that wait for the kernel to come so far: sends, ends, closes, and an end in front of which bytes are still to come.
 
 use super::endpoint::Sending;
-use super::pairs::{At, Bridged, Departing, LOOK_AGAIN_MOST};
+use super::pairs::{At, Bridged, Departing, LOOK_AGAIN_MOST, tick};
 use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
 use corelane_os::clock;
@@ -49,18 +49,20 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         let gone: Vec<Departing> = departing
             .extract_if(.., |one| {
                 if one.at > now {
+                    *look_at = one.at.min(*look_at);
                     return false;
                 }
                 one.pause = (2 * one.pause).min(LOOK_AGAIN_MOST);
-                one.at = now + one.pause;
+                one.at = tick(now, one.pause);
                 let towards = one.number ^ 1;
                 let at =
                     At { bridge, number: towards, start: None, end: Some(one.endpoint.descriptor.as_fd()), is_broken: false };
                 let pair = pairs.at_mut(one.number >> 1);
-                pair.sides[towards as usize & 1].direction.is_clear(&at) || one.until <= now
+                let departs = pair.sides[towards as usize & 1].direction.is_clear(&at) || one.until <= now;
+                *look_at = if departs { *look_at } else { one.at.min(*look_at) };
+                departs
             })
             .collect();
-        *look_at = departing.iter().map(|one| one.at).fold(*look_at, u64::min);
         for Departing { bits, endpoint, handle, number, .. } in gone {
             if let Some(bridged) = &mut self.bridged {
                 bridged.pairs.at_mut(number >> 1).departing -= 1;
