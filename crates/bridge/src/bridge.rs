@@ -97,7 +97,7 @@ impl Bridge {
     /// Says this of a direction.
     pub fn say(&self, direction: u32, say: Say) {
         let mut value = [0; SAY_BYTES];
-        for (place, number) in value.chunks_exact_mut(8).zip([say.done, say.until, say.heard]) {
+        for (place, number) in value.chunks_exact_mut(8).zip([say.done, say.until, say.heard, say.until_pieces]) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
         let said = self.said.update(direction as usize, &value);

@@ -15,6 +15,9 @@ use std::sync::atomic::{Ordering, fence};
 const UNTAKEN_MAX: u64 = 128 << 10;
 /// What fits into any send buffer.
 const UNTAKEN_LEAST: u64 = 4 << 10;
+/// What a piece may take of a send buffer beside its bytes, at the most; and pieces that are redirected and not known to be taken, at the least.
+const PIECE_BYTES: u64 = 2 << 10;
+const PIECES_LEAST: u64 = 2;
 /// So often is asked how much has come in all, and so often without letting others run before.
 const TRIES: usize = 256;
 const TRIES_AT_ONCE: usize = 8;
@@ -56,6 +59,9 @@ pub struct Direction {
     before: u64,
     /// Whether all that was redirected was given to the other connection: as long as the lane has something, nothing more is redirected.
     is_clear: bool,
+    /// Behind so many bytes the other connection has had all pieces that were redirected, when it last was clear; and what was said of pieces.
+    behind: u64,
+    until_pieces: u64,
     is_entered: bool,
     has_begun: bool,
     /// What had arrived when it was entered, less what was held of that; and whether the first piece is known to have followed on it.
@@ -79,7 +85,7 @@ impl Direction {
         let Given::Known(progress) = kernel.given() else { return };
         assert!(self.is_entered && self.done == 0, "nothing leaves before a direction begins");
         (self.before, self.has_begun) = (progress.given, true);
-        kernel.say(Say { done: 0, until: 0, heard: 0 });
+        kernel.say(Say::default());
     }
 
     /// The lane has received so many bytes.
@@ -133,6 +139,8 @@ impl Direction {
             Given::Known(_) if counted.redirected == 0 => true,
             Given::Known(progress) => progress.given.wrapping_sub(self.before) == counted.redirected + self.done,
         };
+        // What the lane gives next comes behind them.
+        self.behind = counted.redirected + self.done;
         self.is_clear
     }
 
@@ -149,7 +157,7 @@ impl Direction {
         let is_first = self.has_begun && !self.has_stopped;
         if is_first {
             self.has_stopped = true;
-            kernel.say(Say { done: 0, until: 0, heard: kernel.counted().rung });
+            kernel.say(Say { heard: kernel.counted().rung, ..Say::default() });
         }
         is_first
     }
@@ -168,7 +176,12 @@ impl Direction {
         // The lane's own bytes are among those that were taken, and among those that were not: none is redirected while these alone fill the bound.
         let taken = progress.taken.saturating_sub(self.before);
         let until = (taken + bound(kernel)).saturating_sub(self.done);
-        kernel.say(Say { done: self.done, until, heard: counted.rung });
+        // How many pieces were taken is told by nobody: only whether all of them were.
+        let behind = if self.is_clear { self.behind } else { counted.redirected + self.done };
+        if taken >= behind {
+            self.until_pieces = counted.pieces + (kernel.send_buffer() / PIECE_BYTES).max(PIECES_LEAST);
+        }
+        kernel.say(Say { done: self.done, until, heard: counted.rung, until_pieces: self.until_pieces });
         self.is_clear = false;
         true
     }

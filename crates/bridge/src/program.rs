@@ -148,7 +148,7 @@ fn trim(a: &mut Assembler, spoiled: Label, judged: Label) {
     a.branch(When::Equal, R8, 0, judged);
 }
 
-/// Redirects it, or goes to `lanes`: of a spoiled direction, where the lane still has bytes that came before, and where the bound is reached.
+/// Redirects it, or goes to `lanes`: of a spoiled direction, where the lane still has bytes that came before, and where a bound is reached.
 fn decide(a: &mut Assembler, maps: &Maps<'_>, lanes: Label) {
     a.load(Width::Four, R1, R9, field(offset_of!(Counted, is_spoiled)));
     a.branch(When::NotEqual, R1, 0, lanes);
@@ -158,6 +158,10 @@ fn decide(a: &mut Assembler, maps: &Maps<'_>, lanes: Label) {
     a.load(Width::Eight, R1, R9, field(offset_of!(Counted, redirected)));
     a.alu(Alu::Add, R1, R7);
     a.load(Width::Eight, R2, R8, field(offset_of!(Say, until)));
+    a.branch(When::Greater, R1, R2, lanes);
+    a.load(Width::Eight, R1, R9, field(offset_of!(Counted, pieces)));
+    a.alu(Alu::Add, R1, 1);
+    a.load(Width::Eight, R2, R8, field(offset_of!(Say, until_pieces)));
     a.branch(When::Greater, R1, R2, lanes);
     a.alu(Alu::Move, R1, R6);
     a.map(R2, maps.connections);

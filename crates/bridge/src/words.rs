@@ -32,4 +32,6 @@ pub struct Say {
     pub until: u64,
     /// So many of its calls were heard.
     pub heard: u64,
+    /// In so many pieces it may redirect in all.
+    pub until_pieces: u64,
 }
