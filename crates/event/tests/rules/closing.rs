@@ -118,6 +118,22 @@ fn a_queue_ends_with_its_descriptor() {
 }
 
 #[test]
+fn a_queue_that_ends_twice_ends_no_other_that_has_its_number() {
+    // Other tests may get the number first.
+    for _ in 0..100 {
+        let first = queue();
+        let number = first.descriptor();
+        first.end();
+        let second = queue();
+        first.end();
+        assert!(Queue::of(second.descriptor()).is_some());
+        if second.descriptor() == number {
+            return;
+        }
+    }
+}
+
+#[test]
 fn a_descriptor_closed_while_it_is_on_the_ready_list_is_not_told() {
     let queue = queue();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
