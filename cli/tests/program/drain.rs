@@ -63,9 +63,13 @@ fn ends_well(server: &mut Server) {
 /// How many bytes the peer of this socket has not yet acknowledged: tx_queue in /proc/net/tcp (proc_net(5)).
 fn unacknowledged(stream: &TcpStream) -> u64 {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
-    let port = format!(":{:04X}", stream.local_addr().unwrap().port());
+    // As the kernel writes them: an address is one number of this machine's byte order.
+    let ends = [stream.local_addr(), stream.peer_addr()].map(|end| match end.unwrap() {
+        std::net::SocketAddr::V4(end) => format!("{:08X}:{:04X}", u32::from_ne_bytes(end.ip().octets()), end.port()),
+        std::net::SocketAddr::V6(end) => panic!("{end} is in another table"),
+    });
     let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mut own = fields.filter(|fields| fields[1].ends_with(&port));
+    let mut own = fields.filter(|fields| fields[1] == ends[0] && fields[2] == ends[1]);
     let queues = own.next().unwrap()[4];
     u64::from_str_radix(queues.split_once(':').unwrap().0, 16).unwrap()
 }
