@@ -241,7 +241,7 @@ for name in "ab":
 for name, to in ["ab", "ba"]:
     body = asked(name, datagram(stations[name][2], stations[to][2], (7, 9), b"on"), to, 17, stations[name][2])
     assert ports(body) == (7, 9), body
-# Out, with another source, and the answer to that back in. What was said twice may come late, so each is awaited by its words.
+# Out, with another source, and the answer to that back in. Each is awaited by its words, for one that was asked for twice may come late.
 mine, far, outside = stations["a"][2], "198.51.100.9", "192.0.2.2"
 body = asked("a", datagram(mine, far, (5000, 1000), b"out"), "o", 17, outside)
 assert body[8:] == b"out", body

@@ -183,7 +183,7 @@ fn allocations(body: impl FnOnce()) -> usize {
     change.allocations + change.reallocations
 }
 
-/// What is found each of three times, or none: what other threads do now and then is no request's.
+/// The fewest of three times: other threads allocate now and then, and no request does.
 fn fewest(mut body: impl FnMut()) -> usize {
     let mut fewest = usize::MAX;
     for _ in 0..3 {

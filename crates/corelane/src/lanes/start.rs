@@ -53,7 +53,7 @@ impl Lanes {
             match begin(&self, None) {
                 Err(Error::Listen { fault, .. }) if fault.reason == Reason::AddressInUse && leaves_a_port_open(&self) => {}
                 // Another program that shares its ports was given the same one before our lanes listened.
-                Err(Error::Service(corelane_svc::Error::Steering { .. })) if leaves_a_port_open(&self) => {}
+                Err(Error::Service(corelane_svc::Error::Steering { is_shared: true, .. })) if leaves_a_port_open(&self) => {}
                 begun => return begun,
             }
         }

@@ -244,7 +244,8 @@ impl Giver {
             if shared.contains(&at) {
                 return Ok(());
             }
-            let failed = |error: io::Error| corelane_svc::Error::Steering { address: at.address, why: error.to_string().into() };
+            let why = |error: io::Error| error.to_string().into();
+            let failed = |error| corelane_svc::Error::Steering { address: at.address, why: why(error), is_shared: false };
             passing::send(passage.lanes.as_fd(), &[0], &[socket]).map_err(failed)?;
             told.lock().unwrap_or_else(PoisonError::into_inner).push(at);
             Ok(())
