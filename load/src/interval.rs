@@ -31,7 +31,8 @@ impl Times {
     /// Records a time `count` times.
     pub fn record(&mut self, nanoseconds: u64, count: u64) {
         if let Some(histogram) = &mut self.0 {
-            histogram.saturating_record_n(nanoseconds, count);
+            // The histogram itself keeps somewhat longer ones as they are, and has what is beyond those as an hour: shorter than they.
+            histogram.saturating_record_n(nanoseconds.min(LONGEST_NS), count);
         }
     }
 
@@ -165,5 +166,20 @@ impl Interval {
             *mine += theirs;
         }
         self.counted.iter_mut().zip(other.counted).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_time_is_never_less_than_a_shorter_one() {
+        for hours in [1.0, 1.1, 1.2, 1.3, 2.0, 1e6] {
+            let mut times = Times::new(true);
+            times.record((LONGEST_NS as f64 * hours) as u64, 1);
+            let kept = times.0.unwrap();
+            assert!(kept.equivalent(kept.max(), LONGEST_NS), "{hours} h: {} ns", kept.max());
+        }
     }
 }

@@ -160,11 +160,19 @@ pub fn wrapped(wrapper: &[&str], program: &str) -> Command {
 /// # Panics
 /// If it has not ended within [`PATIENCE`]; it is ended then.
 pub fn output(command: &mut Command) -> Output {
+    output_within(command, PATIENCE)
+}
+
+/// [`output`] of a command that may take so long.
+///
+/// # Panics
+/// If it has not ended within that time; it is ended then.
+pub fn output_within(command: &mut Command, patience: Duration) -> Output {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     let pid = Pid::from_raw(child.id() as i32);
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(child.wait_with_output()));
-    match receiver.recv_timeout(PATIENCE) {
+    match receiver.recv_timeout(patience) {
         Ok(output) => output.expect("the output can be read"),
         Err(_) => {
             let _ = kill(pid, Signal::SIGKILL);

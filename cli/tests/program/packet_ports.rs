@@ -235,6 +235,34 @@ fn of_a_datagram_no_more_fragments_wait_than_are_set(driver: Driver) {
     ends(server);
 }
 
+/// Frames that the wire itself had no room for, so that they never came to the near end (proc_pid_net(5)).
+fn lost_on_the_wire(server: &Server) -> u64 {
+    let table = in_network_of(server.pid(), || std::fs::read_to_string("/proc/thread-self/net/dev").unwrap());
+    let far = table.lines().find_map(|line| line.trim().strip_prefix("vb:")).unwrap();
+    far.split_whitespace().nth(11).unwrap().parse().unwrap()
+}
+
+/// Whether the wire brought a whole burst to a stopped lane, which then has to answer all of it.
+fn is_burst_brought(server: &Server, burst: u64, what: &str) -> bool {
+    let socket = client(server, 0);
+    echo_datagram(&socket, b"awake");
+    let before = lost_on_the_wire(server);
+    server.signal(Signal::SIGSTOP);
+    // Each is another: the service takes many of the same for a loop.
+    (0..burst).for_each(|number| assert_eq!(socket.send(&pattern(64, number)).unwrap(), 64));
+    server.signal(Signal::SIGCONT);
+    let on_the_wire = || lost_on_the_wire(server) - before;
+    until("all are answered", || server.packet_counts("udp_sent")[0] + lost(server) + on_the_wire() > burst);
+    assert_eq!(lost(server), 0, "{what}");
+    if on_the_wire() > 0 {
+        return false;
+    }
+    assert_eq!(server.packet_counts("udp_sent")[0], burst + 1, "{what}");
+    let ports = &json_of(server, "-Q")["ports"][0];
+    assert_eq!((ports["lost"].as_u64(), ports["send_lost"].as_u64()), (Some(0), Some(0)), "{ports}");
+    true
+}
+
 /// A burst that comes while a lane does something else finds room as long as there are frames, and all of it is answered.
 fn a_burst_is_answered_whole(driver: Driver) {
     let test = "packet_ports::a_burst_is_answered_whole";
@@ -244,18 +272,17 @@ fn a_burst_is_answered_whole(driver: Driver) {
     // The ring of a packet socket has 2,048 places, whatever the frames.
     for (way, more, burst) in [("", "", 1500), ("", ",frames=8192", 2400), (NO_PROGRAMS, "", 1500)] {
         let port = format!("{ADDRESS}{more}");
-        let Some(server) = start_at(&port, driver, test, WIRE, way, &[]) else { return };
-        let socket = client(&server, 0);
-        echo_datagram(&socket, b"awake");
-        server.signal(Signal::SIGSTOP);
-        // Each is another: the service takes many of the same for a loop.
-        (0..burst).for_each(|number| assert_eq!(socket.send(&pattern(64, number)).unwrap(), 64));
-        server.signal(Signal::SIGCONT);
-        until("all are answered", || server.packet_counts("udp_sent")[0] + lost(&server) > burst);
-        assert_eq!((server.packet_counts("udp_sent")[0], lost(&server)), (burst + 1, 0), "{way} {port}");
-        let ports = &json_of(&server, "-Q")["ports"][0];
-        assert_eq!((ports["lost"].as_u64(), ports["send_lost"].as_u64()), (Some(0), Some(0)), "{ports}");
-        ends(server);
+        // The wire itself loses some where this machine is busy: another server has another burst then.
+        let mut is_brought = false;
+        for _ in 0..20 {
+            let Some(server) = start_at(&port, driver, test, WIRE, way, &[]) else { return };
+            is_brought = is_burst_brought(&server, burst, &format!("{way} {port}"));
+            ends(server);
+            if is_brought {
+                break;
+            }
+        }
+        assert!(is_brought, "{way} {port}: the wire brings no whole burst");
     }
 }
 

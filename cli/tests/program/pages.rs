@@ -5,6 +5,7 @@ use crate::confined::{below, without};
 use nix::libc;
 use seccompiler::{BpfProgram, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of each lane's memory here.
 const MEMORY: u64 = 8 << 20;
@@ -66,6 +67,9 @@ fn what_is_required_and_not_to_be_had_is_refused_with_the_remedy_and_checked_bef
     }
 }
 
+/// Held by whoever may have huge pages: another test's server would take those that are set aside.
+static HUGE: Mutex<()> = Mutex::new(());
+
 /// Huge pages that are set aside for a test, and given back.
 struct SetAside(u64);
 
@@ -94,6 +98,7 @@ impl Drop for SetAside {
 
 #[test]
 fn a_lane_serves_in_huge_pages_that_were_set_aside() {
+    let _alone = HUGE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(_set) = SetAside::more(MEMORY >> 21) else {
         return skip(
             "pages::a_lane_serves_in_huge_pages_that_were_set_aside",
@@ -108,6 +113,7 @@ fn a_lane_serves_in_huge_pages_that_were_set_aside() {
 /// As far as this machine lets its user have them.
 #[test]
 fn what_is_to_be_had_is_shown() {
+    let _alone = HUGE.lock().unwrap_or_else(PoisonError::into_inner);
     let server = start(&["--huge-pages", "auto", "--locked-memory", "auto"]);
     echo(&mut server.connect(), b"in whatever pages there are");
     let (huge, locked) = shown(&server);

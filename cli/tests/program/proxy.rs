@@ -155,9 +155,12 @@ fn bulk_passes_byte_by_byte_and_what_is_broken_off_is_so(driver: Driver) {
     assert_eq!(hear(&mut client, 2, usize::MAX), BULK);
     assert_eq!(hearing.join().unwrap(), BULK);
     assert!(saying.into_iter().all(|saying| saying.join().unwrap()));
-    let (all, piped) = (2 * BULK as u64, server.lane_count("bytes_piped"));
-    assert_eq!((server.count("bytes_in"), server.count("bytes_out")), (all, all));
-    assert!(piped > all / 2 && piped < all, "{piped} of {all} bytes were piped");
+    let all = 2 * BULK as u64;
+    server.comes_to("bytes_in", all);
+    server.comes_to("bytes_out", all);
+    until("most bytes were piped", || server.lane_count("bytes_piped") > all / 2);
+    let piped = server.lane_count("bytes_piped");
+    assert!(piped < all, "{piped} of {all} bytes were piped");
     // A client breaks off amid bulk, and so does an upstream.
     for is_client in [true, false] {
         let client = server.connect();
@@ -198,9 +201,11 @@ fn a_reset_is_heard_while_the_other_side_takes_nothing(driver: Driver) {
     });
     reset_on_drop(&client);
     drop(client);
-    until("both ends of the pair have ended", || server.count("connections_open") == 0);
+    until("both ends of the pair have ended, and no pipe is held", || {
+        server.count("connections_open") == 0 && server.lane_count("pipes_held") == 0
+    });
     let endings = ["endings_error", "endings_aborted", "send_limit_hits"].map(|counter| server.count(counter));
-    assert_eq!((endings, server.lane_count("pipes_held")), ([1, 1, 0], 0));
+    assert_eq!(endings, [1, 1, 0]);
     server.signal(Signal::SIGTERM);
     assert!(server.ended().success());
 }
@@ -323,6 +328,8 @@ fn what_came_before_a_request_left_is_no_answer_to_it(driver: Driver) {
     // What is not idempotent, and has its content with it, must not be lost on a link that has ended.
     stop(&server);
     write!(client, "POST /three HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\ncontent").unwrap();
+    // A child that another test begins just now may hold the descriptor for a moment.
+    anew.shutdown(Shutdown::Both).unwrap();
     drop(anew);
     server.signal(Signal::SIGCONT);
     answer(&mut asked_anew(&listener), "POST", "three", "content");

@@ -90,7 +90,9 @@ fn the_ipv6_wildcard_takes_ipv4_too() {
 
 #[test]
 fn the_ipv6_wildcard_takes_ipv6_only_if_told_so() {
-    let server = Server::start(&["--v6-only", "echo=tcp://[::]:0", "echo=udp://[::]:0?reflect"]);
+    // Ports that the system chooses could be another test's by IPv4.
+    let [tcp, udp] = [(); 2].map(|()| corelane_testkit::free().port());
+    let server = Server::start(&["--v6-only", &format!("echo=tcp://[::]:{tcp}"), &format!("echo=udp://[::]:{udp}?reflect")]);
     echo(&mut connect(at(Ipv6Addr::LOCALHOST, server.tcp().port())), b"six");
     echo_datagram(&datagrams_to(at(Ipv6Addr::LOCALHOST, server.udp().port())), b"six");
     let refused = TcpStream::connect(at(Ipv4Addr::LOCALHOST, server.tcp().port())).unwrap_err();

@@ -242,20 +242,30 @@ fn who_is_connected_is_answered_by_the_one_before(driver: Driver) {
     else {
         return;
     };
-    let mut stream = server.connect();
-    echo(&mut stream, &pattern(1000, 1));
-    let asked_before = control(&server);
-    let new = follow(driver, &server, &[]);
-    until("who looks for a process to ask finds the new one alone", || {
-        let all = controls(&server);
-        all.len() == 1 && all[0] != asked_before
-    });
-    // Behind its back: what it has accepted is its own.
-    echo(&mut stream, &pattern(1000, 2));
-    assert_eq!(read_to_end(&mut stream), (Vec::new(), Ok(())), "then it ends in order");
-    drop(stream);
-    assert_eq!(server.ended().code(), Some(0), "{}", server.words());
-    assert_eq!((server.count("endings_aborted") + server.count("endings_error"), new.count("accepts")), (0, 0));
+    // The one before waits for a second, and this test may be away for as long on a busy machine: then it is tried again.
+    for attempt in 1.. {
+        let mut stream = server.connect();
+        echo(&mut stream, &pattern(1000, 1));
+        let asked_before = control(&server);
+        let new = follow(driver, &server, &[]);
+        until("who looks for a process to ask finds the new one alone", || {
+            let all = controls(&server);
+            all.len() == 1 && all[0] != asked_before
+        });
+        // Behind its back: what it has accepted is its own.
+        let answered = asks(&mut stream);
+        if answered.is_ok() {
+            assert_eq!(read_to_end(&mut stream), (Vec::new(), Ok(())), "then it ends in order");
+        }
+        drop(stream);
+        assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+        if answered.is_ok() {
+            assert_eq!((server.count("endings_aborted") + server.count("endings_error"), new.count("accepts")), (0, 0));
+            return;
+        }
+        assert!(attempt < 3, "{answered:?}");
+        server = new;
+    }
 }
 
 /// A process that takes over, played by the test: what it has heard is counted.
@@ -367,10 +377,10 @@ fn a_new_process_that_cannot_give_up_its_rights_leaves_the_other_one_serving(dri
 }
 
 fn an_old_process_that_dies_in_the_middle_is_told_of(driver: Driver) {
-    let Some(mut server) = driver.start("take_over::an_old_process_that_dies_in_the_middle_is_told_of", &["--lanes", "2", TCP])
-    else {
-        return;
-    };
+    let test = "take_over::an_old_process_that_dies_in_the_middle_is_told_of";
+    // An address of its own: no other test has its port when the next one is to have it.
+    let ip = format!("127.77.2.{}", 1 + driver as u8);
+    let Some(mut server) = driver.start(test, &["--lanes", "2", &format!("echo=tcp://{ip}:0")]) else { return };
     // Who answers there now passes on the beginning, and is gone when the process is.
     let path = control(&server);
     let behind = path.with_extension("behind");
@@ -427,7 +437,7 @@ fn translates(listener: &UnixListener, behind: &Path, version: u32) {
 /// The next bytes, and the numbers of the descriptors that came with them, which are the caller's; none at the end, which is a reset where the other was killed with words unread.
 fn received(from: &UnixStream, bytes: &mut [u8], room: &mut [u8]) -> Option<(usize, Vec<RawFd>)> {
     let mut parts = [IoSliceMut::new(bytes)];
-    let message = match recvmsg::<()>(from.as_raw_fd(), &mut parts, Some(room), MsgFlags::empty()) {
+    let message = match recvmsg::<()>(from.as_raw_fd(), &mut parts, Some(room), MsgFlags::MSG_CMSG_CLOEXEC) {
         Err(Errno::ECONNRESET) => return None,
         message => message.unwrap(),
     };

@@ -62,6 +62,7 @@ fn attempt(transport: Transport, address: &Address, v6_only: bool, join: bool) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::network::alone;
     use std::net::{TcpListener, UdpSocket};
 
     #[test]
@@ -78,6 +79,8 @@ mod tests {
 
     #[test]
     fn a_free_port_is_named_and_left_free() {
+        // No child of this process has a copy of what is closed here.
+        let _alone = alone();
         let claim = claim(Transport::Tcp, &"[::1]:0".parse().unwrap(), false, false).unwrap();
         let address = claim.address.inet().unwrap();
         assert_ne!(address.port(), 0);

@@ -555,7 +555,8 @@ mod tests {
             let stream = StreamOptions::default();
             let listener = listen(&Listen { address, backlog: 8, share_port: false, v6_only, stream }).unwrap();
             let port = local_address(listener.as_fd()).unwrap().port();
-            let to = SocketAddr::from(([127, 0, 0, 1], port)).into();
+            // An address that no other test uses, so that nobody else answers at the port.
+            let to = SocketAddr::from(([127, 0, 0, 10], port)).into();
             let socket = connecting(&to, None, &stream).unwrap();
             let answer = connect(socket.as_fd(), &to).and_then(|done| {
                 if !done {

@@ -83,7 +83,7 @@ fn a_certificate_is_shown_to_who_asks_for_one() {
         (&[][..], "it wants a certificate, and was shown none"),
         (&["--certificate", &certificate, "--key", &key], "a signature that it was shown is wrong"),
     ] {
-        let refused = ended(&[], &[&few[..], &["--timeout", "1s"], shown].concat());
+        let refused = ended(&[], &[&few[..], &["--timeout", "20s"], shown].concat());
         let said = String::from_utf8(refused.stderr).unwrap();
         assert!(refused.status.code() == Some(FAILURES) && said.contains(words), "{:?}: {said}", refused.status);
     }

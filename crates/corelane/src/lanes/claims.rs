@@ -15,7 +15,7 @@ use corelane_seam::{Address, Fault, Reason, Unix};
 use corelane_select::holders::holders;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What claiming has opened.
+/// The sockets that claiming has opened.
 #[derive(Default)]
 struct Opened {
     named: Vec<NamedSocket>,

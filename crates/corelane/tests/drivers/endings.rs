@@ -31,6 +31,7 @@ pub fn a_stopped_receive_delivers_what_has_come<R: Rig>() {
     let pipe = bench.pipe();
     bench.send_bytes(Side::Client, pipe.client, b"arrived");
     bench.settle();
+    bench.until_readable(Side::Server, pipe.server, 7);
     let receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
     bench.push(Side::Server, Op::StopReceive { socket: pipe.server });
     let outcome = bench.end(Side::Server, receive);
@@ -267,7 +268,15 @@ pub fn a_reset_is_known_where_nothing_is_received<R: Rig>() {
     bench.driver(Side::Client).finish(finished.client);
     bench.driver(Side::Server).finish(finished.server);
     bench.settle();
-    assert_eq!(broken(&mut bench), [Some(Reason::Reset), None, None]);
+    // Also over loopback a reset may come late.
+    let first = loop {
+        let told = broken(&mut bench);
+        if told != [None; 3] {
+            break told;
+        }
+        bench.round();
+    };
+    assert_eq!(first, [Some(Reason::Reset), None, None]);
     assert_eq!(broken(&mut bench), [None; 3], "it is told once");
     // The peer has closed, and resets what is said to it then. All before its end is there.
     bench.send_bytes(Side::Server, ended.server, b"late");

@@ -152,7 +152,8 @@ fn a_handler_asks_another_server_by_a_client_of_tokios() {
     if lacks("curl", "a_handler_asks_another_server_by_a_client_of_tokios") {
         return;
     }
-    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    // An address that no other test uses, so that nobody is there when it is closed.
+    let upstream = TcpListener::bind("127.0.0.15:0").unwrap();
     let (_runtime, _running, address) = application(upstream.local_addr().unwrap());
     let answering = std::thread::spawn(move || {
         for _ in 0..2 {
