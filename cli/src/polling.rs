@@ -148,13 +148,13 @@ impl Shown {
             let about = Knob::ALL.into_iter().find(|knob| knob.name() == *name).map_or("", Knob::about);
             let _ = writeln!(out, "{}", format!("{name:14} {value:>8}  {about}").trim_end());
         }
-        out += "\nlane network% others% asleep%  burst residual phase pending short_ticks lost_polls stalled suspect    held overruns\n";
+        out += "\nlane network% others% asleep%  burst residual_burst phase pending_polls handlers short_ticks lost_polls stalled suspect    held overruns\n";
         for row in &self.lanes {
             let Row { lane, network_percent, others_percent, asleep_percent, burst, residual_burst, phase, .. } = row;
-            let Row { pending_polls, short_ticks, lost_polls, stalled, suspect, held, overruns, .. } = row;
+            let Row { pending_polls, handlers, short_ticks, lost_polls, stalled, suspect, held, overruns, .. } = row;
             let _ = writeln!(
                 out,
-                "{lane:4} {network_percent:8.1} {others_percent:7.1} {asleep_percent:7.1} {burst:6} {residual_burst:8} {phase:5} {pending_polls:7} {short_ticks:11} {lost_polls:10} {stalled:7} {suspect:7} {held:7} {overruns:8}"
+                "{lane:4} {network_percent:8.1} {others_percent:7.1} {asleep_percent:7.1} {burst:6} {residual_burst:14} {phase:5} {pending_polls:13} {handlers:8} {short_ticks:11} {lost_polls:10} {stalled:7} {suspect:7} {held:7} {overruns:8}"
             );
         }
         if !self.long_turns.is_empty() {

@@ -56,7 +56,10 @@ fn d_02_knobs_are_shown_and_changed_while_packets_come(driver: Driver) {
     let mut command = Command::new(PROGRAM);
     let text = output(command.arg("polling").env("CORELANE_RUN_DIR", server.run.path()));
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains("user_frac") && text.contains("share of a tick") && text.contains("\nlane network% others%"), "{text}");
+    assert!(
+        text.contains("user_frac") && text.contains("per cent of the time") && text.contains("\nlane network% others%"),
+        "{text}"
+    );
     ends(server);
     let Some(plain) = driver.start(test, &["--lanes", "1", "echo=udp://127.0.0.1:0"]) else { return };
     let said = polling(&plain, &["--set", "user_frac=30"]).unwrap_err();

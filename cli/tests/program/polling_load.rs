@@ -89,7 +89,7 @@ fn a_lane_that_polls_is_not_run_while_nothing_comes(driver: Driver) {
             let before = (ticks(pid), sleeps(pid));
             // reason: nothing is to happen meanwhile.
             thread::sleep(IDLE);
-            sleeps(pid) - before.1 <= 8 && ticks(pid) - before.0 <= 20
+            sleeps(pid) - before.1 <= 8 && ticks(pid) - before.0 <= 2
         });
         assert!(comes_back(pid, "10.9.0.1:0", PATIENCE), "{user:?}: and is there at once");
         ends(server);

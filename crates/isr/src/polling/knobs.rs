@@ -126,8 +126,8 @@ impl Knob {
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
-            Self::UserFrac => "share of a tick that is kept for programs, per cent",
-            Self::BurstMax => "frames of each interface that a tick may take at most",
+            Self::UserFrac => "per cent of the time that packets leave to others",
+            Self::BurstMax => "frames of each interface before others have their part, at most",
             Self::EachBurst => "frames of each interface that are taken before the protocols run",
             Self::RegFrac => "ticks from one look at the card's status to the next",
             Self::IdlePoll => "whether a CPU that has nothing to do polls (0 or 1)",

@@ -34,7 +34,7 @@ pub struct Variables {
     pub burst: u32,
     /// Frames of each interface that this tick may still take.
     pub residual_burst: u32,
-    /// Ticks until the card's status is looked at.
+    /// Ticks since the card's status was looked at.
     pub reg_frac_count: u32,
     /// Ticks less than half of one after the last full one.
     pub short_ticks: u32,
@@ -112,8 +112,8 @@ impl Original {
         self.handlers.all()
     }
 
-    /// Sets a knob, also while polls are pending. A burst above a lowered `burst_max` comes down to it, and a look at the status that was further away than a lowered
-    /// `reg_frac` is due.
+    /// Sets a knob, also while polls are pending. A burst above a lowered `burst_max` comes down to it. With a `reg_frac` of no more ticks than have passed
+    /// since the last look at the status, they are counted anew.
     ///
     /// # Errors
     /// The value is out of the knob's range; nothing has changed.
@@ -180,9 +180,11 @@ impl Original {
         let mut checks_status = false;
         if v.residual_burst == 0 {
             self.start_us = now_us;
-            checks_status = v.reg_frac_count == 0;
-            let ticks = if checks_status { self.knobs.reg_frac } else { v.reg_frac_count };
-            v.reg_frac_count = ticks - 1;
+            v.reg_frac_count += 1;
+            checks_status = v.reg_frac_count == self.knobs.reg_frac;
+            if checks_status {
+                v.reg_frac_count = 0;
+            }
             v.residual_burst = v.burst;
         }
         let frames = v.residual_burst.min(self.knobs.each_burst);

@@ -1,15 +1,15 @@
 //! The controller and the model see the same events: all variables are equal after each, bit for bit.
 
-use super::model::{self, BURST_MAX, EACH_BURST, END, Model, POLL, REG_FRAC, TICK, USER_FRAC};
+use super::model::{self, BURST_MAX, EACH_BURST, END, IDLE, IDLE_POLL, Model, POLL, REG_FRAC, REGISTER, REMOVE, TICK, USER_FRAC};
 use corelane_isr::polling::{HANDLERS_MAX, HandlerError, Knob, Knobs, Original, Variables};
 use corelane_seam::Random;
 
-/// Events of the run beside the model. `CORELANE_POLLING_EVENTS` sets another number.
-const EVENTS: u64 = 10_000_000;
+/// Ticks of the run beside the model. `CORELANE_POLLING_TICKS` sets another number.
+const TICKS: u64 = 10_000_000;
 
 /// The model's variables.
 fn variables(m: &Model) -> Variables {
-    let [burst, residual_burst, reg_frac_count] = [m.burst, m.residual, m.status_in].map(|wide| wide as u32);
+    let [burst, residual_burst, reg_frac_count] = [m.burst, m.residual, m.reg_frac_count].map(|wide| wide as u32);
     let [short_ticks, lost_polls, pending_polls] = [m.short_ticks, m.lost_polls, m.pending].map(|wide| wide as u32);
     let [stalled, suspect, phase, handlers] = [m.stalled, m.suspect, m.phase, m.handlers].map(|wide| wide as u32);
     Variables { burst, residual_burst, reg_frac_count, short_ticks, lost_polls, pending_polls, stalled, suspect, phase, handlers }
@@ -30,9 +30,21 @@ fn tell(original: &mut Original, event: u8, argument: i64, now: u64) -> i64 {
             let chunk = original.poll(now);
             return i64::from(chunk.frames) * if chunk.checks_status { -1 } else { 1 };
         }
+        REGISTER | REMOVE => {
+            // The model counts them alone, so the last one goes.
+            let handlers = original.handlers();
+            let changed = match (event, handlers.last().copied()) {
+                (REMOVE, Some(last)) => original.remove(last),
+                (_, last) => original.register(last.map_or(0, |last| last + 1)),
+            };
+            changed.unwrap();
+            return 0;
+        }
+        IDLE => return original.idle_poll().map_or(0, |chunk| chunk.frames.into()),
         USER_FRAC => Knob::UserFrac,
         BURST_MAX => Knob::BurstMax,
         EACH_BURST => Knob::EachBurst,
+        IDLE_POLL => Knob::IdlePoll,
         _ => Knob::RegFrac,
     };
     original.set(knob, argument).is_ok().into()
@@ -75,51 +87,87 @@ impl Mood {
 }
 
 fn knob(random: &mut Random) -> (u8, i64) {
-    let event = [USER_FRAC, BURST_MAX, EACH_BURST, REG_FRAC][random.index(4)];
-    let most = [12, 120, 400, 25_000][random.index(4)];
+    let event = [USER_FRAC, BURST_MAX, EACH_BURST, REG_FRAC, IDLE_POLL][random.index(5)];
+    let most = [5, 12, 120, 400, 25_000][random.index(5)];
     (event, random.below(most) as i64 - 2)
+}
+
+/// What comes beside the clock and the network: an idle CPU, a knob, a handler that comes or goes.
+fn rare(random: &mut Random, handlers: u32) -> (u8, i64) {
+    match random.below(4) {
+        0 => (IDLE, 0),
+        1 if handlers == 0 => (REGISTER, 0),
+        1 if handlers == 4 => (REMOVE, 0),
+        1 => ([REGISTER, REMOVE][random.index(2)], 0),
+        _ => knob(random),
+    }
+}
+
+/// What a run has passed through.
+#[derive(Debug, Default)]
+struct Passed {
+    ticks: u64,
+    counts: [u64; 4],
+    status: u64,
+    idle: u64,
+    highest: u32,
+    lowest_again: u64,
+    most_handlers: u32,
+}
+
+impl Passed {
+    fn event(&mut self, event: u8, answer: i64, v: &Variables) {
+        self.ticks += u64::from(event == TICK && v.handlers > 0);
+        self.status += u64::from(event == POLL && answer < 0);
+        self.idle += u64::from(event == IDLE && answer > 0);
+        self.highest = self.highest.max(v.burst);
+        self.lowest_again += u64::from(event == END && v.burst == 1);
+        self.most_handlers = self.most_handlers.max(v.handlers);
+    }
+
+    fn end(&mut self, v: &Variables) {
+        let counts = [v.short_ticks, v.lost_polls, v.stalled, v.suspect];
+        self.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(count));
+    }
+}
+
+/// Ten thousand events of one controller and its model.
+fn play(random: &mut Random, passed: &mut Passed) {
+    let hz = [20, 100, 1000, 2500, 1_000_000][random.index(5)];
+    let (mut original, mut m) = both(hz);
+    let (mut now, mut last) = (random.below(1 << 40), END);
+    for _ in 0..20 {
+        let mood = Mood::drawn(random, hz);
+        for _ in 0..500 {
+            let handlers = original.variables().handlers;
+            let (event, argument) = if random.below(50) == 0 { rare(random, handlers) } else { (mood.event(random, last), 0) };
+            if event == POLL || event == END {
+                last = event;
+            }
+            now = mood.time(random, now);
+            let answer = tell(&mut original, event, argument, now);
+            assert_eq!(answer, model::step(&mut m, event, argument, now), "event {event} at {now}: {original:?} {m:?}");
+            let v = original.variables();
+            assert_eq!(v, variables(&m), "after event {event} at {now}, argument {argument}");
+            assert!((1..=original.knobs().burst_max).contains(&v.burst));
+            passed.event(event, answer, &v);
+        }
+    }
+    passed.end(&original.variables());
 }
 
 #[test]
 fn d_02_d_03_d_04_d_05_the_controller_is_the_model_bit_for_bit() {
-    let events = std::env::var("CORELANE_POLLING_EVENTS").map_or(EVENTS, |text| text.parse().unwrap());
-    let random = &mut Random::new(5);
-    let mut seen = Variables::default();
-    let (mut highest, mut lowest, mut status) = (0, u32::MAX, 0);
-    let mut done = 0;
-    while done < events {
-        let hz = [20, 100, 1000, 2500, 1_000_000][random.index(5)];
-        let (mut original, mut m) = both(hz);
-        let (mut now, mut last) = (random.below(1 << 40), END);
-        for _ in 0..20 {
-            let mood = Mood::drawn(random, hz);
-            for _ in 0..500 {
-                let (event, argument) = if random.below(100) == 0 { knob(random) } else { (mood.event(random, last), 0) };
-                if event == POLL || event == END {
-                    last = event;
-                }
-                now = mood.time(random, now);
-                let answer = tell(&mut original, event, argument, now);
-                assert_eq!(answer, model::step(&mut m, event, argument, now), "event {event} at {now}: {original:?} {m:?}");
-                let v = original.variables();
-                assert_eq!(v, variables(&m), "after event {event} at {now}, argument {argument}");
-                assert!((1..=original.knobs().burst_max).contains(&v.burst));
-                (highest, lowest) = (highest.max(v.burst), lowest.min(v.burst));
-                status += u64::from(event == POLL && answer < 0);
-                done += 1;
-            }
-        }
-        let v = original.variables();
-        let Variables { short_ticks, lost_polls, stalled, suspect, .. } = &mut seen;
-        for (count, more) in
-            [(short_ticks, v.short_ticks), (lost_polls, v.lost_polls), (stalled, v.stalled), (suspect, v.suspect)]
-        {
-            *count = count.wrapping_add(more);
-        }
+    let ticks = std::env::var("CORELANE_POLLING_TICKS").map_or(TICKS, |text| text.parse().unwrap());
+    let (mut random, mut passed) = (Random::new(5), Passed::default());
+    while passed.ticks < ticks {
+        play(&mut random, &mut passed);
     }
     // All that there is has been passed through.
-    assert!(seen.short_ticks > 1000 && seen.lost_polls > 1000 && seen.stalled > 100 && seen.suspect > 1000, "{seen:?}");
-    assert!(highest > 150 && lowest == 1 && status > 1000, "{highest} {lowest} {status}");
+    let [short_ticks, lost_polls, stalled, suspect] = passed.counts;
+    assert!(short_ticks > 1000 && lost_polls > 1000 && stalled > 100 && suspect > 1000, "{passed:?}");
+    assert!(passed.highest > 150 && passed.lowest_again > 1000 && passed.status > 1000, "{passed:?}");
+    assert!(passed.idle > 1000 && passed.most_handlers == 4, "{passed:?}");
 }
 
 /// The recorded ticks: each line is an event, its argument, its time in microseconds and the variables after it.
@@ -147,6 +195,26 @@ fn d_03_d_04_d_05_the_recorded_ticks_give_the_recorded_variables() {
 fn columns(v: &Variables) -> [i64; 9] {
     [v.burst, v.residual_burst, v.reg_frac_count, v.short_ticks, v.lost_polls, v.pending_polls, v.stalled, v.suspect, v.phase]
         .map(i64::from)
+}
+
+/// The status is looked at with each `reg_frac`th tick, so not with the first.
+#[test]
+fn d_04_a_cards_status_is_looked_at_each_reg_frac_ticks() {
+    let (mut original, _) = both(1000);
+    let looks = |original: &mut Original, ticks: u64| {
+        let mut looks = Vec::new();
+        for tick in 1..=ticks {
+            original.tick(tick * 1000);
+            looks.extend(original.poll(tick * 1000).checks_status.then_some(tick));
+            while original.end(tick * 1000) {
+                original.poll(tick * 1000);
+            }
+        }
+        looks
+    };
+    assert_eq!(looks(&mut original, 45), [20, 40]);
+    original.set(Knob::RegFrac, 5).unwrap();
+    assert_eq!(looks(&mut original, 12), [5, 10], "five ticks since the last look are counted anew");
 }
 
 #[test]

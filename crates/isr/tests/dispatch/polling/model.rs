@@ -10,7 +10,8 @@ pub struct Model {
     pub reg_frac: i64,
     pub burst: i64,
     pub residual: i64,
-    pub status_in: i64,
+    pub reg_frac_count: i64,
+    pub idle_poll: i64,
     pub short_ticks: i64,
     pub lost_polls: i64,
     pub pending: i64,
@@ -30,7 +31,8 @@ pub const DEFAULT: Model = Model {
     reg_frac: 20,
     burst: 5,
     residual: 0,
-    status_in: 0,
+    reg_frac_count: 0,
+    idle_poll: 0,
     short_ticks: 0,
     lost_polls: 0,
     pending: 0,
@@ -50,8 +52,12 @@ pub const USER_FRAC: u8 = 3;
 pub const BURST_MAX: u8 = 4;
 pub const EACH_BURST: u8 = 5;
 pub const REG_FRAC: u8 = 6;
+pub const IDLE_POLL: u8 = 7;
+pub const REGISTER: u8 = 8;
+pub const REMOVE: u8 = 9;
+pub const IDLE: u8 = 10;
 
-/// One event at a time, or a knob and its value. Returns: TICK and END, whether a poll is scheduled; POLL, the frames, negative with a look at the status; a knob, whether it is taken.
+/// One event at a time, or a knob and its value. Returns: TICK and END, whether a poll is scheduled; POLL, the frames, negative with a look at the status; a knob, whether it is taken; IDLE, the frames, 0 for none.
 #[rustfmt::skip]
 #[allow(clippy::manual_range_contains)] // in the manner of C
 pub fn step(m: &mut Model, event: u8, argument: i64, now: u64) -> i64 {
@@ -71,11 +77,10 @@ pub fn step(m: &mut Model, event: u8, argument: i64, now: u64) -> i64 {
         POLL => {
             m.phase = 4;
             let first = m.residual == 0;
-            if first { m.start = now; m.residual = m.burst; }
+            if first { m.start = now; m.residual = m.burst; m.reg_frac_count += 1; }
             answer = if m.each_burst < m.residual { m.each_burst } else { m.residual };
             m.residual -= answer;
-            if first && m.status_in == 0 { m.status_in = m.reg_frac; answer = -answer; }
-            if first { m.status_in -= 1; }
+            if first && m.reg_frac_count >= m.reg_frac { m.reg_frac_count = 0; answer = -answer; }
         },
         END => if m.residual != 0 { m.phase = 5; answer = 1; } else {
             let load = int(int(now.wrapping_sub(m.start) as i64) * m.hz) / 10_000;
@@ -101,9 +106,13 @@ pub fn step(m: &mut Model, event: u8, argument: i64, now: u64) -> i64 {
         EACH_BURST => if argument >= 1 && argument <= m.burst_max { m.each_burst = argument; answer = 1; },
         REG_FRAC => if argument >= 1 && argument <= m.hz {
             m.reg_frac = argument;
-            if m.status_in >= argument { m.status_in = 0; }
+            if m.reg_frac_count >= argument { m.reg_frac_count = 0; }
             answer = 1;
         },
+        IDLE_POLL => if argument == 0 || argument == 1 { m.idle_poll = argument; answer = 1; },
+        REGISTER => m.handlers += 1,
+        REMOVE => m.handlers -= 1,
+        IDLE => if m.idle_poll != 0 && m.handlers != 0 { answer = m.each_burst; },
         _ => unreachable!(),
     }
     answer
