@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// How long the lanes are looked at for their shares.
 const WINDOW: Duration = Duration::from_millis(250);
+/// The same for lanes beside threads of the kernel, whose time the page has four times a second.
+const WINDOW_OF_THREADS: Duration = Duration::from_secs(1);
 
 /// Shows how much of their time the lanes of a running process give to packets (`serve --packet eth1,..,poll`), or changes it on all of them
 ///
@@ -62,13 +64,40 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(shown) = shown(&page)? {
         return print(if arguments.json { serde_json::to_string_pretty(&shown)? } else { shown.text() }.trim_end());
     }
-    // Threads that receive beside lanes are no lane's, and stand in no page.
     let threads = dispatch::polled(&page.path).map_err(|error| page.said(error))?;
-    let user_frac = threads.ok_or_else(|| page.polls_nothing())?;
-    print(&match arguments.json {
-        true => serde_json::to_string_pretty(&serde_json::json!({ "settings": { "user_frac": user_frac }, "lanes": [] }))?,
-        false => format!("user_frac {user_frac}, of threads that receive beside lanes"),
-    })
+    print(&beside_threads(&page, threads.ok_or_else(|| page.polls_nothing())?, arguments.json)?)
+}
+
+/// What lanes keep beside threads of the kernel that receive at their CPUs, and how both spend a while from now on.
+fn beside_threads(page: &Page, user_frac: u32, as_json: bool) -> Result<String> {
+    let before = page.look();
+    sleep(WINDOW_OF_THREADS);
+    let span = page.look().since(&before)?;
+    let lanes: Vec<BesideThreads> = ProcessFigures::of(&span).lanes.iter().enumerate().map(BesideThreads::of).collect();
+    if as_json {
+        return Ok(serde_json::to_string_pretty(&serde_json::json!({ "settings": { "user_frac": user_frac }, "lanes": lanes }))?);
+    }
+    let mut out = format!("user_frac {user_frac}, of threads that receive beside lanes\n\nlane network%  user%");
+    for BesideThreads { lane, network_percent, user_percent } in lanes {
+        let _ = write!(out, "\n{lane:4} {network_percent:8.1} {user_percent:6.1}");
+    }
+    Ok(out)
+}
+
+/// A lane: the time that threads had at its CPU, and its own, in per cent.
+#[derive(Debug, Serialize)]
+struct BesideThreads {
+    lane: usize,
+    network_percent: f64,
+    user_percent: f64,
+}
+
+impl BesideThreads {
+    fn of((lane, figures): (usize, &LaneFigures)) -> Self {
+        let [network_percent, user_percent] =
+            [figures.network_share, figures.user_share].map(|share| share.unwrap_or_default() * 100.0);
+        Self { lane, network_percent, user_percent }
+    }
 }
 
 /// What is set, and how lanes spend a while from now on; none where no lane polls.

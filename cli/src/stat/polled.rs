@@ -1,7 +1,7 @@
 //! How much of their time lanes give to packets, and what is left of it for services and tasks.
 
 use corelane::admin::polling::{LanePolling, Settings, polling_of};
-use corelane::admin::watch::{LongTurns, ProcessFigures, Snapshot};
+use corelane::admin::watch::{LaneCounter, LongTurns, ProcessFigures, Snapshot};
 
 /// Services of lanes that had turns for too long, of which so many are shown at the most.
 const LONG_TURNS_MAX: usize = 16;
@@ -13,7 +13,8 @@ struct Shares {
     user: f64,
 }
 
-/// How much of their time lanes give to packets, and to services and tasks, in lines of so many columns: of each lane, as far as there is a span. Nothing where none polls.
+/// How much of their time lanes give to packets, or threads of the kernel have at their CPUs, and what services and tasks have, in lines of so many columns: of each lane, as far as
+/// there is a span. Nothing where none polls and no thread is governed.
 pub fn lines(snapshot: &Snapshot, figures: &ProcessFigures<'_>, columns: usize) -> Vec<String> {
     let shares = shares(figures);
     let words: Vec<_> = words(snapshot, figures, columns).into_iter().collect();
@@ -38,10 +39,7 @@ fn long_turns(one: LongTurns<'_>) -> String {
 
 /// The same in a line, with all lanes if that has room for them, or the least and the most that one has.
 pub fn words(snapshot: &Snapshot, figures: &ProcessFigures<'_>, columns: usize) -> Option<String> {
-    let LanePolling { settings: Settings { controller, knobs, .. }, .. } = polling_of(snapshot).next()?;
-    let burst = figures.burst_frames.unwrap_or_default();
-    let name = controller.name();
-    let set = format!("user_frac {}, burst {burst}", knobs.user_frac);
+    let (name, set) = by_lanes(snapshot, figures).or_else(|| by_threads(snapshot))?;
     let shares = shares(figures);
     let range = |of: fn(&Shares) -> f64| {
         let (least, most) =
@@ -50,21 +48,29 @@ pub fn words(snapshot: &Snapshot, figures: &ProcessFigures<'_>, columns: usize) 
     };
     Some(match &*shares {
         // Without a span nothing is known of shares.
-        [] => format!("polling ({name}): {set}"),
-        [one] => format!("polling ({name}): network {:.0}%, user {:.0}%, {set}", one.network, one.user),
+        [] => format!("{name}: {set}"),
+        [one] => format!("{name}: network {:.0}%, user {:.0}%, {set}", one.network, one.user),
         several => {
-            let all = format!("polling ({name}): {set}; network/user of lane {}", each(several));
+            let all = format!("{name}: {set}; network/user of lane {}", each(several));
             let lanes = several.len();
-            let some = || {
-                format!(
-                    "polling ({name}): {lanes} lanes, network {}, user {}, {set}",
-                    range(|one| one.network),
-                    range(|one| one.user)
-                )
-            };
+            let some =
+                || format!("{name}: {lanes} lanes, network {}, user {}, {set}", range(|one| one.network), range(|one| one.user));
             if all.chars().count() <= columns { all } else { some() }
         }
     })
+}
+
+/// By which controller lanes poll, and what is set.
+fn by_lanes(snapshot: &Snapshot, figures: &ProcessFigures<'_>) -> Option<(String, String)> {
+    let LanePolling { settings: Settings { controller, knobs, .. }, .. } = polling_of(snapshot).next()?;
+    let burst = figures.burst_frames.unwrap_or_default();
+    Some((format!("polling ({})", controller.name()), format!("user_frac {}, burst {burst}", knobs.user_frac)))
+}
+
+/// That threads of the kernel receive beside lanes, and what these keep.
+fn by_threads(snapshot: &Snapshot) -> Option<(String, String)> {
+    let lane = snapshot.lanes.iter().find(|lane| lane.is_beside_threads())?;
+    Some(("receiving threads".to_owned(), format!("user_frac {}", lane.values.get(LaneCounter::ReceivingUserFrac))))
 }
 
 fn each(shares: &[Shares]) -> String {
@@ -72,7 +78,7 @@ fn each(shares: &[Shares]) -> String {
     shares.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// The shares of lanes that poll, as far as there is a span.
+/// The shares of lanes that poll or have such threads beside them, as far as there is a span.
 fn shares(figures: &ProcessFigures<'_>) -> Vec<Shares> {
     let lanes = figures.lanes.iter().enumerate();
     let of = lanes.filter_map(|(lane, one)| Some((lane, one.network_share?, one.user_share?)));
@@ -120,6 +126,19 @@ mod tests {
         assert_eq!(lines(&two, 80), ["polling (timed): user_frac 30, burst 81; network/user of lane 0:42/31% 1:70/30%"]);
         // Whoever counts differently from one call of the system to another has no less than nothing.
         assert!(lines(&seen(&[[90, 20]]), 80)[0].contains("network 90%, user 0%"));
+    }
+
+    #[test]
+    fn a_lane_beside_threads_of_the_kernel_has_their_share_and_its_own() {
+        let lane = LaneName { cpu: None, driver: "sim".into(), steering: "kernel".into() };
+        let page = Page::heap(&Description { lanes: vec![lane], ..Description::default() }).unwrap();
+        page.lane(0).unwrap().set(LaneCounter::ReceivingUserFrac, 80);
+        let reader = Reader::of(&page).unwrap();
+        let before = reader.snapshot(1_000_000_000);
+        page.lane(0).unwrap().set(LaneCounter::ReceivingNanoseconds, 150_000_000);
+        let since = reader.snapshot(2_000_000_000).since(&before).unwrap();
+        assert_eq!(lines(&since, 80), ["receiving threads: network 15%, user 85%, user_frac 80"]);
+        assert_eq!(lines(&before, 80), ["receiving threads: user_frac 80"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -538,3 +539,23 @@ pub fn copy_for_all(folder: &Scratch) -> String {
 
 /// Nobody: a user without any right.
 pub const ORDINARY_USER: u32 = 65534;
+
+/// Datagrams without end from one address to another, of many flows, in the network of a process, while the body runs.
+pub fn flooded<T>(pid: u32, [from, to]: [&str; 2], body: impl FnOnce() -> T) -> T {
+    let is_done = AtomicBool::new(false);
+    let flood = || {
+        in_network_of(pid, || {
+            let sockets: Vec<UdpSocket> = (0..32).map(|_| UdpSocket::bind(from).unwrap()).collect();
+            while !is_done.load(Ordering::Relaxed) {
+                // An interface that is down takes none.
+                sockets.iter().for_each(|socket| drop(socket.send_to(&[7; 64], to)));
+            }
+        });
+    };
+    thread::scope(|scope| {
+        scope.spawn(flood);
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        is_done.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

@@ -9,10 +9,9 @@ use nix::unistd::{Pid, Uid, chown};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -44,6 +43,9 @@ fn of_lane_threads(pid: u32, file: &str) -> Vec<String> {
     let lanes = tasks.filter(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("lane-")));
     lanes.map(|lane| fs::read_to_string(lane.join(file)).unwrap()).collect()
 }
+
+/// Of datagrams to the lanes.
+const WIRE_ENDS: [&str; 2] = ["10.9.0.1:0", "10.9.0.2:60007"];
 
 /// Clock ticks of the CPU that lanes of a process have used (proc_pid_stat(5)), each a hundredth of a second.
 fn ticks(pid: u32) -> u64 {
@@ -96,30 +98,10 @@ fn a_lane_that_polls_is_not_run_while_nothing_comes(driver: Driver) {
     }
 }
 
-/// Datagrams without end from the far end, of many flows, while the body runs.
-fn flooded<T>(pid: u32, body: impl FnOnce() -> T) -> T {
-    let is_done = AtomicBool::new(false);
-    let flood = || {
-        in_network_of(pid, || {
-            let sockets: Vec<UdpSocket> = (0..32).map(|_| UdpSocket::bind("10.9.0.1:0").unwrap()).collect();
-            while !is_done.load(Ordering::Relaxed) {
-                // An interface that is down takes none.
-                sockets.iter().for_each(|socket| drop(socket.send_to(&[7; 64], "10.9.0.2:60007")));
-            }
-        });
-    };
-    thread::scope(|scope| {
-        scope.spawn(flood);
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        is_done.store(true, Ordering::Relaxed);
-        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
 fn an_interface_that_polls_goes_down_under_load_and_comes_up(driver: Driver) {
     let test = "polling_load::an_interface_that_polls_goes_down_under_load_and_comes_up";
     let Some(server) = echoes(driver, test, "", POLLING) else { return };
-    flooded(server.pid(), || {
+    flooded(server.pid(), WIRE_ENDS, || {
         for round in 1..=3 {
             let before = server.packet_counts("frames_in")[0];
             until("frames come", || server.packet_counts("frames_in")[0] > before + 1000);
@@ -145,7 +127,7 @@ fn an_interface_that_polls_goes_down_under_load_and_comes_up(driver: Driver) {
 fn a_card_that_polls_is_one_processs_alone(driver: Driver) {
     let test = "polling_load::a_card_that_polls_is_one_processs_alone";
     let Some(server) = echoes(driver, test, "", POLLING) else { return };
-    flooded(server.pid(), || {
+    flooded(server.pid(), WIRE_ENDS, || {
         let before = of_lanes(&server, "frames_in")[0];
         for user_frac in [30, 10] {
             let port = format!("va,ip=10.9.0.3/24,poll,user_frac={user_frac}");
@@ -179,7 +161,7 @@ fn a_lane_that_was_stopped_under_a_flood_goes_on(driver: Driver) {
     let test = "polling_load::a_lane_that_was_stopped_under_a_flood_goes_on";
     for controller in ["timed", "original"] {
         let Some(server) = echoes(driver, test, "", &format!("{POLLING},controller={controller}")) else { return };
-        flooded(server.pid(), || {
+        flooded(server.pid(), WIRE_ENDS, || {
             let frames_in = || server.packet_counts("frames_in")[0];
             let before = frames_in();
             until("frames come", || frames_in() > before + 1000);
@@ -225,7 +207,7 @@ fn a_service_that_has_a_lane_for_too_long_is_named(driver: Driver) {
     // A call of the procedure that does nothing (RFC 5531 section 9), behind its record's mark.
     let question = [1_u32 << 31 | 40, 9, 0, 2, 100_003, 3, 0, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
     let questions = question.repeat(20_000);
-    flooded(server.pid(), || {
+    flooded(server.pid(), WIRE_ENDS, || {
         asked(&server, "127.0.0.1:60111", &questions, || {
             let of_rpc = |shown: &Value| {
                 let turns = shown["long_turns"].as_array().unwrap().iter().find(|one| one["service"] == "rpc")?.clone();
@@ -267,7 +249,7 @@ fn services_at_the_kernels_sockets_leave_other_programs_theirs(driver: Driver) {
 fn services_at_the_kernels_sockets_are_served_under_a_flood(driver: Driver) {
     let test = "polling_load::services_at_the_kernels_sockets_are_served_under_a_flood";
     let Some(server) = serves_beside(driver, test, RESTING, "echo=tcp://127.0.0.1:60007") else { return };
-    flooded(server.pid(), || {
+    flooded(server.pid(), WIRE_ENDS, || {
         let held = || server.packet_counts("network_held")[0];
         until("packets are held", || held() > 10);
         let mut stream = in_network_of(server.pid(), || TcpStream::connect("127.0.0.1:60007").unwrap());
@@ -297,7 +279,7 @@ fn lanes_of_one_interface_poll_side_by_side(driver: Driver) {
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let port = format!("{POLLING},user_frac=30");
     let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "2", "--packet", &port, V4]) else { return };
-    flooded(server.pid(), || {
+    flooded(server.pid(), WIRE_ENDS, || {
         let before = server.packet_counts("udp_delivered");
         until("both lanes have flows of theirs", || {
             server.packet_counts("udp_delivered").iter().zip(&before).all(|(now, before)| *now > before + 1000)
@@ -364,7 +346,7 @@ fn x_17_tuning_that_is_stopped_leaves_what_was_set(driver: Driver) {
     let test = "polling_load::x_17_tuning_that_is_stopped_leaves_what_was_set";
     let Some(server) = echoes(driver, test, "", &format!("{POLLING},user_frac=30,each_burst=48")) else { return };
     let before = polling(&server, &[]).unwrap()["settings"].clone();
-    flooded(server.pid(), || {
+    flooded(server.pid(), WIRE_ENDS, || {
         let mut child = tuning(&server, "50").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         // What keeps less for services than was asked for is left at once.
         until("it tries something", || user_frac(&server) >= 50);
@@ -384,7 +366,7 @@ fn x_17_what_tuning_found_is_in_force(driver: Driver) {
         return;
     }
     let Some(server) = echoes(driver, test, "", &format!("{POLLING},user_frac=30")) else { return };
-    let said = flooded(server.pid(), || {
+    let said = flooded(server.pid(), WIRE_ENDS, || {
         let done = output_within(&mut tuning(&server, "50"), Duration::from_secs(180));
         assert!(done.status.success(), "{done:?}");
         String::from_utf8(done.stdout).unwrap()

@@ -129,6 +129,31 @@ fn a_thread_receives_at_the_lanes_cpu_until_the_program_ends() {
     assert!(!wire.has_program(), "{}", wire.server.words());
 }
 
+/// Datagrams come by the wire that are for nobody here, while somebody looks.
+#[test]
+fn what_the_thread_takes_of_the_lanes_cpu_is_shown() {
+    const TEST: &str = "receiving::what_the_thread_takes_of_the_lanes_cpu_is_shown";
+    let before = "ip addr add 10.9.2.1/24 dev far && ip neigh add 10.9.2.9 lladdr 02:00:00:00:00:09 dev far";
+    let Some(wire) = Wire::start(TEST, "clrt7", before, "", &["--user-frac", "80"]) else { return };
+    let shown = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        let done = output(command.args(arguments).env("CORELANE_RUN_DIR", wire.server.run.path()));
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    flooded(wire.server.pid(), ["10.9.2.1:0", "10.9.2.9:9"], || {
+        until("it has a share", || {
+            let polling: Value = serde_json::from_str(&shown(&["polling", "--json"])).unwrap();
+            assert_eq!(polling["settings"]["user_frac"], 80, "{polling}");
+            polling["lanes"][0]["network_percent"].as_f64().unwrap() > 0.0
+        });
+    });
+    let stat = shown(&["stat"]);
+    assert!(stat.contains("receiving threads: user_frac 80") && wire.server.lane_count("receiving_nanoseconds") > 0, "{stat}");
+    assert!(shown(&["polling"]).starts_with("user_frac 80, of threads that receive beside lanes\n\nlane network%  user%\n   0 "));
+    ends(wire.server);
+}
+
 #[test]
 fn a_killed_program_leaves_nothing_at_a_wire_and_at_a_card_what_the_doctor_names() {
     const TEST: &str = "receiving::a_killed_program_leaves_nothing_at_a_wire_and_at_a_card_what_the_doctor_names";

@@ -216,6 +216,8 @@ catalogue! {
         DrainBeganNanoseconds "drain_began_nanoseconds" Mark "nanoseconds" "The monotonic clock when the lane began to drain; 0 before.";
         LastTurnNanoseconds "last_turn_nanoseconds" Mark "nanoseconds" "The monotonic clock when the last turn began (CLOCK_MONOTONIC).";
         Stalls "stalls" Counter "turns" "Turns that took longer than was set (--stall), each counted while it lasts. Written by the thread that watches the lanes.";
+        ReceivingNanoseconds "receiving_nanoseconds" Counter "nanoseconds" "Time in which threads of the kernel received at the lane's CPU (--receive-threads), as of a quarter of a second ago.";
+        ReceivingUserFrac "receiving_user_frac" Mark "percent" "The lane's part of its CPU beside such threads under a flood (user_frac).";
         Serving "serving" Mark "call" "Whom the last call of the turn was for: the service's number and 1 in the upper half, a connection's and 1 in the lower; 0 for nobody yet.";
         LaneState "lane_state" Mark "state" "What the lane does: 0 starting, 1 running, 2 spinning, 3 sleeping, 4 draining, 5 ended.";
     }

@@ -140,14 +140,16 @@ impl Snapshot {
         Some(Shares { productive: 1.0 - asleep - empty, empty, asleep })
     }
 
-    /// The part of the span in which a lane received and handled packets, 0 to 1; none without a span, and for a lane that does not poll.
+    /// The part of the span that the network had of a lane's time, 0 to 1: in which the lane received and handled packets, if it polls, and in which the kernel's threads did at its
+    /// CPU, if they are governed. None without a span, and for another lane.
     pub(crate) fn network_share(&self, lane: &LaneSnapshot) -> Option<f64> {
         let span = self.span_nanoseconds.filter(|&span| span > 0)? as f64;
-        let packets = &lane.packets.as_ref()?.values;
-        // Where nothing is kept for others, nobody counts.
-        let is_counted = packets.get(PacketCounter::PollingUserFrac) > 0;
-        let polls = packets.get(PacketCounter::PollingController) > 0 && is_counted;
-        polls.then(|| (packets.get(PacketCounter::NetworkNanoseconds) as f64 / span).min(1.0))
+        let nanoseconds = match lane.polled() {
+            Some(packets) => packets.get(PacketCounter::NetworkNanoseconds),
+            None if lane.is_beside_threads() => lane.values.get(LaneCounter::ReceivingNanoseconds),
+            None => return None,
+        };
+        Some((nanoseconds as f64 / span).min(1.0))
     }
 
     /// How unevenly a count lies on the lanes: the most that one has, divided by what each would have; 1 is even. None if there is nothing.

@@ -102,9 +102,10 @@ pub struct LaneFigures {
     pub stalled_nanoseconds: Option<u64>,
     /// How it spent the span; none without one.
     pub shares: Option<Shares>,
-    /// The part of the span in which it received and handled packets, 0 to 1; none for a lane that does not poll.
+    /// The part of the span in which it received and handled packets, 0 to 1, or the kernel's threads received at its CPU; none for a lane that does not poll and has no such threads
+    /// beside it.
     pub network_share: Option<f64>,
-    /// The part in which such a lane did other work: services and tasks. A lane that spins by the original's controller shows less, for a poll in vain is both spinning and the
+    /// The part in which such a lane did other work: services and tasks, with what they waited for the CPU. A lane that spins by the original's controller shows less, for a poll in vain is both spinning and the
     /// network's.
     pub user_share: Option<f64>,
     /// Frames of each port that its packets may have before others have their part; none for a lane that does not poll.
@@ -188,7 +189,12 @@ impl LaneFigures {
     fn of(snapshot: &Snapshot, lane: &LaneSnapshot, services: &[usize]) -> Self {
         let sum = |counter| sum(services.iter().map(|&service| &lane.services[service]), counter);
         let (shares, network_share) = (snapshot.shares(lane), snapshot.network_share(lane));
-        let user_share = shares.zip(network_share).map(|(spent, network)| (spent.productive - network).max(0.0));
+        // The lane's time has a poll's in it, and not that of the kernel's threads, which it waits for.
+        let left = |spent: Shares, network: f64| match lane.is_beside_threads() {
+            true => spent.productive.min(1.0 - network),
+            false => spent.productive - network,
+        };
+        let user_share = shares.zip(network_share).map(|(spent, network)| left(spent, network).max(0.0));
         let burst = lane.packets.as_ref().map(|packets| packets.values.get(PacketCounter::PollingBurst));
         Self {
             cpu: lane.name.cpu,
@@ -327,5 +333,24 @@ mod tests {
         assert!(near(figures.worked_share, (0.8 + 0.2 + 1.0) / 3.0) && figures.burst_frames == Some(61), "{figures:?}");
         let never = ProcessFigures::of(&before);
         assert_eq!((never.worked_share, never.network_share, never.burst_frames), (None, None, None));
+    }
+
+    #[test]
+    fn a_lane_beside_threads_of_the_kernel_has_their_share_and_its_own() {
+        let page = page(3, 0);
+        let rows = [0, 1, 2].map(|lane| page.lane(lane).unwrap());
+        rows[..2].iter().for_each(|row| row.set(LaneCounter::ReceivingUserFrac, 80));
+        let reader = Reader::of(&page).unwrap();
+        let before = reader.snapshot(SECOND);
+        rows[0].set(LaneCounter::ReceivingNanoseconds, SECOND / 5);
+        rows[1].set(LaneCounter::ReceivingNanoseconds, SECOND / 10);
+        rows[1].add(LaneCounter::SleepNanoseconds, SECOND * 7 / 10);
+        let since = reader.snapshot(2 * SECOND).since(&before).unwrap();
+        let figures = ProcessFigures::of(&since);
+        let near = |share: Option<f64>, wanted: f64| share.is_some_and(|share| (share - wanted).abs() < 1e-9);
+        let [busy, calm, apart] = &figures.lanes[..] else { panic!("three lanes") };
+        assert!(near(busy.network_share, 0.2) && near(busy.user_share, 0.8), "{busy:?}: it is awake, and waits for its CPU");
+        assert!(near(calm.network_share, 0.1) && near(calm.user_share, 0.3), "{calm:?}: it slept, and they did not run for it");
+        assert_eq!((apart.network_share, apart.user_share), (None, None));
     }
 }

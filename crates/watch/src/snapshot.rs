@@ -194,6 +194,20 @@ impl PacketsSnapshot {
 }
 
 impl LaneSnapshot {
+    /// What is counted of its packets, if it polls and counts for how long.
+    pub(crate) fn polled(&self) -> Option<&Values<PacketCounter>> {
+        let packets = self.packets.as_ref().map(|packets| &packets.values)?;
+        // Where nothing is kept for others, nobody counts.
+        let counts = packets.get(PacketCounter::PollingController) > 0 && packets.get(PacketCounter::PollingUserFrac) > 0;
+        counts.then_some(packets)
+    }
+
+    /// Whether threads of the kernel receive at its CPU that keep to a user fraction.
+    pub fn is_beside_threads(&self) -> bool {
+        let [ran, user_frac] = [LaneCounter::ReceivingNanoseconds, LaneCounter::ReceivingUserFrac].map(|of| self.values.get(of));
+        self.polled().is_none() && (ran > 0 || user_frac > 0)
+    }
+
     /// One of its histograms.
     pub fn histogram(&self, which: LaneHistogram) -> &Histogram {
         assert!(self.histograms.len() == LaneHistogram::ALL.len(), "a lane has each histogram");

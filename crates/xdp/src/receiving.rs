@@ -9,6 +9,8 @@
 //! A veth runs ordinary packets past any NAPI unless its driver runs a program. The program goes with this process, however that ends, and the threads with it. A
 //! card's threads stay when the process is killed: [`left_behind`] finds them.
 
+mod spent;
+
 use crate::attaching::{obstacle, there};
 use crate::claims;
 use crate::errors::{Error, SCHEDULING};
@@ -17,11 +19,12 @@ use crate::napi::{self, Napi, SETTING, Setting};
 use crate::share::{Share, USER_FRACTION_MAX};
 use corelane_os::netlink::{Attributes, Notices};
 use corelane_os::scheduling::{Scheduling, bind, cpus_of, group_weight};
-use corelane_os::{errno, kernel_files};
+use corelane_os::{clock, errno, kernel_files};
 use corelane_select::bpf::assembly::{Alu, Assembler, Register};
 use corelane_select::bpf::{Program, ProgramKind, XdpLink, XdpMode};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::write;
+use spent::Spent;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -35,8 +38,8 @@ const HEAD_BYTES: usize = 16;
 const PASS: i32 = 2;
 /// The weight of a thread of nice 0.
 const ORDINARY: u32 = 1024;
-/// How often it is looked whether the process before has ended, where there is one.
-const AGAIN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How often it is looked how long the threads have run, and whether the process before has ended, where there is one.
+const LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
 /// The thread of a lane, beside which a thread of the kernel receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +157,8 @@ struct Follower {
 
 impl ReceiveThreads {
     /// Has these interfaces, of the calling thread's network namespace, received by threads beside these lanes, which keep `user_fraction` per cent of their CPUs
-    /// (0 to 99) under a flood. What is found later is given to `tell`, on a thread of this; what is found now is returned.
+    /// (0 to 99) under a flood. What is found later is given to `tell`, on a thread of this; what is found now is returned. Four times a second that thread says to `spent`
+    /// for how many nanoseconds threads have run beside each lane, and the user fraction.
     ///
     /// With `waits`, an interface that another process governs is taken when that has ended; else it is refused.
     ///
@@ -171,13 +175,14 @@ impl ReceiveThreads {
         user_fraction: u8,
         waits: bool,
         tell: impl Fn(Told) + Send + Sync + 'static,
+        spent: impl Fn(&[u64], u8) + Send + 'static,
     ) -> Result<(Self, Vec<Told>), Error> {
         assert!(!lanes.is_empty() && user_fraction <= USER_FRACTION_MAX, "a lane keeps a part of its CPU");
         let refused = |error: io::Error| Error::of("netlink", errno::of(&error), "");
         // What changes from now on is heard.
         let notices = Notices::hear(libc::RTMGRP_LINK).map_err(refused)?;
         let interfaces: Vec<_> = interfaces.iter().map(|name| Governed::new(name, waits)).collect();
-        let mut state = State { lanes, user_fraction, interfaces, missed: None };
+        let mut state = State { spent: Spent::beside(lanes.len()), lanes, user_fraction, interfaces, missed: None };
         let told = match state.apply(true) {
             Ok(told) => told,
             Err(error) => {
@@ -186,12 +191,13 @@ impl ReceiveThreads {
                 return Err(error);
             }
         };
+        state.say_spent(&spent);
         let (state, tell): (_, Tell) = (Arc::new(Mutex::new(state)), Arc::new(tell));
         let this = Self { state: state.clone(), follower: Mutex::new(None), tell: tell.clone() };
         let end = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused(error.into()))?);
         let body = {
             let end = end.clone();
-            move || follow(&state, &notices, &end, &tell)
+            move || follow(&state, &notices, &end, &tell, &spent)
         };
         let thread = Builder::new().name("receiving".to_owned()).spawn(body).map_err(refused)?;
         *lock(&this.follower) = Some(Follower { thread, end });
@@ -247,17 +253,18 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Hears of interfaces until told to end, and has all in force again that they may have lost.
-fn follow(state: &Mutex<State>, notices: &Notices, end: &OwnedFd, tell: &Tell) {
+/// Hears of interfaces until told to end, has all in force again that they may have lost, and says how long threads have run.
+fn follow(state: &Mutex<State>, notices: &Notices, end: &OwnedFd, tell: &Tell, spent: &impl Fn(&[u64], u8)) {
     loop {
         let mut waited_for = [PollFd::new(notices, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
         let waits = lock(state).interfaces.iter().any(Governed::waits);
         // What interrupts it is looked at as news would be.
-        let _news = poll(&mut waited_for, waits.then_some(&AGAIN));
+        let _news = poll(&mut waited_for, Some(&LOOKS));
         if waited_for[1].revents().contains(PollFlags::IN) {
             return;
         }
         let mut state = lock(state);
+        state.say_spent(spent);
         let mut is_meant = waits;
         let taken = notices.take(|_, body| is_meant |= name_in(body).is_some_and(|name| state.has(&name)));
         if is_meant || taken.is_err() {
@@ -281,6 +288,7 @@ struct State {
     interfaces: Vec<Governed>,
     /// The share that was told of last, per mille.
     missed: Option<u32>,
+    spent: Spent,
 }
 
 impl State {
@@ -302,6 +310,10 @@ impl State {
         // Lanes keep their share also while all threads that may come to one CPU have work.
         let threads: usize = governed.iter().map(|(_, threads)| threads.len().div_ceil(self.lanes.len())).sum();
         let share = self.share(u32::try_from(threads).unwrap_or(u32::MAX).max(1), asked, &mut told);
+        self.spent.found(governed.iter().flat_map(|(_, threads)| {
+            let has_own = threads.len() == self.lanes.len();
+            threads.iter().enumerate().map(move |(at, (_, thread))| (*thread, has_own.then_some(at)))
+        }));
         for (at, threads) in governed {
             let one = &mut self.interfaces[at];
             match one.schedule(&threads, &self.lanes, share.scheduling) {
@@ -329,6 +341,11 @@ impl State {
             _ => {}
         }
         share
+    }
+
+    /// Says how long threads have run beside each lane.
+    fn say_spent(&mut self, to: &impl Fn(&[u64], u8)) {
+        to(self.spent.look(clock::cpu_of_process), self.user_fraction);
     }
 
     /// Has all as it was before.

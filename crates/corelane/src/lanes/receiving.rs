@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::lanes::frames::Wires;
 use corelane_os::report;
 use corelane_seam::{Level, Record};
+use corelane_watch::{LaneCounter, LaneRow, Page};
 use corelane_xdp::{LaneThread, ReceiveThreads, Told, USER_FRACTION, USER_FRACTION_MAX, check_receiving, receive_setting};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -100,11 +101,13 @@ pub(crate) fn check_interfaces(asked: &Asked) -> Result<(), Error> {
     asked.interfaces.iter().try_for_each(|name| check_receiving(name).map_err(refused))
 }
 
-/// Has the interfaces received beside these lanes, if any are named; and what the operator should know. With `waits`, another process may have them until it ends.
+/// Has the interfaces received beside these lanes, if any are named; and what the operator should know. With `waits`, another process may have them until it ends. The page says
+/// how long threads ran beside each lane.
 pub(crate) fn start(
     asked: &Asked,
     cpus: &[Option<usize>],
     threads: &[u32],
+    page: &Page,
     waits: bool,
 ) -> Result<Option<(UserFraction, Vec<Record>)>, Error> {
     if asked.is_nothing() {
@@ -113,7 +116,14 @@ pub(crate) fn start(
     let bound = cpus.iter().zip(threads).filter_map(|(cpu, thread)| Some(LaneThread { cpu: (*cpu)?, thread: *thread }));
     let bound: Vec<LaneThread> = bound.collect();
     assert!(bound.len() == threads.len(), "each lane that was planned is bound");
-    let started = ReceiveThreads::start(&asked.interfaces, bound, asked.user_fraction, waits, tell);
+    let rows = (0..bound.len()).map(|lane| page.lane(lane)).collect::<Result<Vec<LaneRow>, _>>()?;
+    let spent = move |spent: &[u64], user_fraction: u8| {
+        for (row, nanoseconds) in rows.iter().zip(spent) {
+            row.set(LaneCounter::ReceivingNanoseconds, *nanoseconds);
+            row.set(LaneCounter::ReceivingUserFrac, user_fraction.into());
+        }
+    };
+    let started = ReceiveThreads::start(&asked.interfaces, bound, asked.user_fraction, waits, tell, spent);
     let (threads, told) = started.map_err(refused)?;
     Ok(Some((UserFraction(Arc::new(threads)), told.iter().map(record).collect())))
 }

@@ -235,7 +235,7 @@ impl Running {
     fn govern_receiving(&mut self, lanes: &Lanes) -> Result<(), Error> {
         // The process that is taken over from has the interfaces until it ends.
         let waits = lanes.take_over.is_some();
-        let started = receiving::start(&lanes.receiving, &self.cpus, &self.threads(), waits)?;
+        let started = receiving::start(&lanes.receiving, &self.cpus, &self.threads(), &self.page, waits)?;
         let Some((fraction, notes)) = started else { return Ok(()) };
         self.receiving = Some(fraction);
         notes.into_iter().for_each(|note| self.note(note));

@@ -1,6 +1,6 @@
 //! One second, as the graphs need it.
 
-use corelane::admin::watch::{Count, PacketCounter, ProcessFigures, Snapshot};
+use corelane::admin::watch::{Count, LaneCounter, PacketCounter, ProcessFigures, Snapshot};
 use serde::Serialize;
 
 /// One second, as the graphs need it. In the page's script the fields are numbered in this order.
@@ -39,9 +39,11 @@ const KNOBS: [PacketCounter; 8] = [
     PacketCounter::PollingOtherPrograms,
 ];
 
+/// The number of receiving threads among the controllers.
+const THREADS: u64 = 3;
+
 pub(super) fn sample(since: &Snapshot, figures: &ProcessFigures<'_>, unix_milliseconds: u64) -> Sample {
-    let knob = |knob| since.lanes.iter().filter_map(|lane| Some(lane.packets.as_ref()?.values.get(knob))).max();
-    let polls = figures.network_share.is_some();
+    let shows = figures.network_share.is_some();
     Sample(
         unix_milliseconds,
         rate(figures.requests),
@@ -52,10 +54,26 @@ pub(super) fn sample(since: &Snapshot, figures: &ProcessFigures<'_>, unix_millis
         figures.worked_share.unwrap_or(0.0),
         figures.network_share,
         figures.user_share,
-        figures.burst_frames.filter(|_| polls),
+        figures.burst_frames.filter(|_| shows),
         // All lanes are told the same.
-        polls.then(|| KNOBS.map(|one| knob(one).unwrap_or_default())),
+        shows.then(|| by_threads(since).unwrap_or_else(|| by_lanes(since))),
     )
+}
+
+fn by_lanes(since: &Snapshot) -> [u64; KNOBS.len()] {
+    let knob = |knob| since.lanes.iter().filter_map(|lane| Some(lane.packets.as_ref()?.values.get(knob))).max();
+    KNOBS.map(|one| knob(one).unwrap_or_default())
+}
+
+/// Of threads of the kernel beside lanes only the user fraction is set. They stand as a controller of their own.
+fn by_threads(since: &Snapshot) -> Option<[u64; KNOBS.len()]> {
+    let lane = since.lanes.iter().find(|lane| lane.is_beside_threads())?;
+    let user_frac = lane.values.get(LaneCounter::ReceivingUserFrac);
+    Some(KNOBS.map(|one| match one {
+        PacketCounter::PollingController => THREADS,
+        PacketCounter::PollingUserFrac => user_frac,
+        _ => 0,
+    }))
 }
 
 /// For each second of the look.
@@ -99,6 +117,15 @@ mod tests {
         assert_eq!((at, burst, knobs), (77, Some(61), Some([2, 1000, 30, 150, 5, 20, 1, 0])));
         assert!(network.is_some_and(|share| (share - 0.3).abs() < 1e-9), "{network:?}: the mean of those that poll");
         assert!(user.is_some_and(|share| (share - 0.7).abs() < 1e-9), "{user:?}: what packets leave of lanes that do not sleep");
+        let page = Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).expect("a page");
+        page.lane(0).expect("a row").set(LaneCounter::ReceivingUserFrac, 80);
+        let reader = Reader::of(&page).expect("a reader");
+        let Sample(.., network, user, burst, knobs) = of(reader.snapshot(2).since(&reader.snapshot(1)).expect("a span"), 0);
+        assert_eq!(
+            (network, user, burst, knobs),
+            (Some(0.0), Some(1.0), None, Some([3, 0, 80, 0, 0, 0, 0, 0])),
+            "beside threads"
+        );
         let page = Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).expect("a page");
         let reader = Reader::of(&page).expect("a reader");
         let Sample(.., network, user, burst, knobs) = of(reader.snapshot(2).since(&reader.snapshot(1)).expect("a span"), 0);

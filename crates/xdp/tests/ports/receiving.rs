@@ -46,8 +46,14 @@ fn lanes(count: usize) -> Vec<LaneThread> {
 
 fn start(count: usize, user_fraction: u8, waits: bool) -> Result<(ReceiveThreads, Vec<Told>, Receiver<Told>), Error> {
     let (tell, told) = channel();
-    let started =
-        ReceiveThreads::start(&["near".into()], lanes(count), user_fraction, waits, move |words| drop(tell.send(words)));
+    let started = ReceiveThreads::start(
+        &["near".into()],
+        lanes(count),
+        user_fraction,
+        waits,
+        move |words| drop(tell.send(words)),
+        |_, _| {},
+    );
     started.map(|(threads, found)| (threads, found, told))
 }
 
@@ -271,7 +277,7 @@ fn what_cannot_be_governed_is_refused_in_words() {
     on_wire(TEST, 1, || {
         run(&["link set lo up", "link add bridge type bridge", "link set bridge up", "link add x0 type veth peer name x1"]);
         let why = |name: &str| {
-            ReceiveThreads::start(&["near".into(), name.into()], lanes(1), 50, false, |_| {}).unwrap_err().to_string()
+            ReceiveThreads::start(&["near".into(), name.into()], lanes(1), 50, false, |_| {}, |_, _| {}).unwrap_err().to_string()
         };
         for (name, words) in [
             ("lo", "as at loopback"),

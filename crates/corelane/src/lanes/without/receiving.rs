@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::lanes::frames::Wires;
 use corelane_seam::Record;
+use corelane_watch::Page;
 
 /// Nothing.
 #[derive(Clone, Default)]
@@ -31,6 +32,12 @@ pub(crate) fn check_interfaces(_: &Asked) -> Result<(), Error> {
     Ok(())
 }
 
-pub(crate) fn start(_: &Asked, _: &[Option<usize>], _: &[u32], _: bool) -> Result<Option<(UserFraction, Vec<Record>)>, Error> {
+pub(crate) fn start(
+    _: &Asked,
+    _: &[Option<usize>],
+    _: &[u32],
+    _: &Page,
+    _: bool,
+) -> Result<Option<(UserFraction, Vec<Record>)>, Error> {
     Ok(None)
 }
