@@ -5,10 +5,9 @@
 //! CORELANE_CORRUPTION_BYTES=1250000000 cargo test --package corelane-drivers --test all corruption::what -- --nocapture
 //! ```
 
-use crate::sender::{BLOCK, MEMORY, Reader, SEND, Sender, WRITTEN, at, blocks, memory, with_epoll, with_uring, write};
+use crate::sender::{BLOCK, MEMORY, Reader, SEND, Sender, WRITTEN, at, blocks, memory, sealed, with_epoll, with_uring, write};
 use corelane_drivers::{EpollDriver, probe_uring};
 use corelane_os::memory_file::MemoryFile;
-use corelane_os::sealed_file;
 use corelane_os::testing::{connected, network, skip};
 use corelane_seam::{Address, Arena, Chain, Driver, Sealed, SealedMemory, SendCounters, Socket, Tuning};
 use rustix::net::RecvFlags;
@@ -104,14 +103,6 @@ fn send_all<D: Driver>(
     let sends = sender.driver.counters().sends;
     sender.close();
     (reader.is_corrupt, sends)
-}
-
-/// The next send, in sealed memory that is new each time.
-fn sealed(_: &Arena, place: u64) -> Option<Chain> {
-    let (mut bytes, mut chain) = (vec![0; SEND], Chain::new());
-    write(place, &mut bytes);
-    chain.push(sealed_file::seal(&[&bytes]).unwrap());
-    Some(chain)
 }
 
 fn sends_right<D: Driver>(make: &impl Fn(Arena, Tuning) -> D, link: &Link, means: Means) {
