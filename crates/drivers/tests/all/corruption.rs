@@ -68,6 +68,14 @@ impl Link {
         Ok(Self { sender: Some(sender), peer: Some(peer), address: "10.9.0.1:0" })
     }
 
+    /// Has virtual cards carry packets of so many bytes. Loopback is left alone, because all share it.
+    pub fn with_packets_of(&self, bytes: u32) {
+        if self.peer.is_some() {
+            self.in_peer(|| network::ip(&[format!("link set far mtu {bytes}")])).unwrap();
+            network::ip(&[format!("link set near mtu {bytes}")]).unwrap();
+        }
+    }
+
     /// Does something where the peer is.
     pub fn in_peer<R>(&self, work: impl FnOnce() -> R) -> R {
         self.peer.iter().for_each(network::enter);
