@@ -228,7 +228,7 @@ fn end<D: Driver>(name: &str, sender: Sender<D>) -> (Tally, SendCounters) {
     let Tally { bytes, kept_bytes, kept, released, .. } = tally;
     let plain = bytes - kept_bytes;
     println!(
-        "card: {driver}, {name}: {kept_bytes} bytes left where they lie, {plain} copied at once; {kept} sends, {released} released"
+        "card: {driver}, {name}: {kept_bytes} bytes were kept for the kernel, {plain} released at once; {kept} sends, {released} released"
     );
     println!("card: {sends:?}");
     assert_eq!((kept, sends.withheld_bytes), (released, 0));
