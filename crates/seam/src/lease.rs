@@ -13,7 +13,6 @@ use crate::payer::Payer;
 use crate::region::{Region, RegionMemory};
 use crate::share::Share;
 use std::cell::RefCell;
-use std::io::IoSlice;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -254,13 +253,6 @@ impl Arena {
     pub fn copy_of(&self, bytes: &[u8]) -> Option<Lease> {
         let mut lease = self.lease(bytes.len())?;
         lease.append(bytes);
-        Some(lease)
-    }
-
-    /// A lease that holds a copy of these parts, one behind the other, under the rules of [`Arena::lease`].
-    pub fn gather(&self, parts: &[IoSlice]) -> Option<Lease> {
-        let mut lease = self.lease(parts.iter().map(|part| part.len()).sum())?;
-        parts.iter().for_each(|part| lease.append(part));
         Some(lease)
     }
 

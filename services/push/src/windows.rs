@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// Windows that are asked for at once, at the most: half of the helper threads that a lane has by default, so other services' calls find one that is free. Others wait for the end of one.
+/// A service is not told how many threads its lane has, so this does not follow a setting.
 fn asked_max() -> usize {
     (DriverSettings::new().offload_threads / 2).max(1)
 }

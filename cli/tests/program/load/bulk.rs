@@ -5,7 +5,11 @@ use crate::confined::{below, without};
 use nix::libc;
 use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
-on_each_driver!(what_is_pushed_is_taken_and_counted, bursts_arrive_in_trains);
+on_each_driver!(
+    what_is_pushed_is_taken_and_counted,
+    what_is_copied_all_the_same_is_shown_with_its_reason,
+    bursts_arrive_in_trains
+);
 
 const PUSH: &str = "push=tcp://127.0.0.1:0?size=5000";
 const DISCARD: &str = "push=udp://127.0.0.1:0";
@@ -29,6 +33,30 @@ fn what_is_pushed_is_taken_and_counted(driver: Driver) {
     let open: u64 = report.series[1].flows.iter().map(|flow| flow.connections).sum();
     assert_eq!((open, report.settings.connections), (20, 20));
     assert!(server.count("bytes_out") >= report.bytes_received);
+}
+
+/// Loopback copies each send that was to leave uncopied. The first one shows that, and the others are copied without a question.
+fn what_is_copied_all_the_same_is_shown_with_its_reason(driver: Driver) {
+    const NAME: &str = "load::bulk::what_is_copied_all_the_same_is_shown_with_its_reason";
+    let words = ["--lanes", "1", "--zero-copy", "16KiB", "push=tcp://127.0.0.1:0?size=64KiB&memory=lane"];
+    let Some(server) = driver.start(NAME, &words) else { return };
+    let window = ["--warmup", "0s", "--duration", "300ms"];
+    let run = load_beside(&server, &[&["sink", &url(server.tcp()), "-c", "2", "--check", "1"], &window[..]].concat());
+    run.met(&[]);
+    assert!(run.report.bytes_received > 0 && run.report.counted["bytes_checked"] == run.report.bytes_received);
+    // Its connections have ended, so nothing counts any more.
+    until("each connection has ended", || server.count("connections_open") == 0);
+    let output = server.stat(&["--all", "--pid", &server.pid().to_string()]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let shown = |counter: &str| {
+        let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let words = lines.find(|words| words.first() == Some(&counter)).unwrap_or_else(|| panic!("no {counter} in {text}"));
+        words[1].parse::<u64>().unwrap()
+    };
+    let [uncopied, anyway, seen, sealed] =
+        ["sends_uncopied", "sends_copied_anyway", "sends_copied_seen", "sends_sealed"].map(shown);
+    assert!(uncopied >= 1 && anyway >= 1 && seen > uncopied && sealed == 0, "{text}");
 }
 
 #[test]

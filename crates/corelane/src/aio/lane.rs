@@ -187,6 +187,9 @@ impl<T: Talk> Lane<T> {
     /// window of 1 MiB behind the other. Each is brought from the disk first, by a helper thread if need be, so that a cold disk holds nobody else up. Given up
     /// or failed, as many windows have been sent as had been brought by then, each whole: of a file of up to 1 MiB nothing.
     ///
+    /// It is several operations: one opens the file, each window is brought by one, and leaves behind what the connection sends before. Nothing is synced. To send only what no loss of
+    /// power takes back, sync the file first ([`Cx::sync_file`] by [`Lane::operation`]). A driver has all three steps in one operation (`StreamOp::SendFile`), for programs that drive it themselves.
+    ///
     /// # Errors
     /// [`Error::Failed`] if it cannot be opened or read, [`Error::Ended`].
     pub async fn send_file(&self, to: &Connection, directory: &File, path: impl Into<PathBuf>) -> Result<FileFacts> {

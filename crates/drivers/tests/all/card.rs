@@ -12,7 +12,7 @@
 //! CORELANE_CARD_BYTES=1000000000 cargo test --package corelane-drivers --test all card:: -- --nocapture
 //! ```
 
-use crate::sender::{MEMORY, Reader, SEND, Sender, Tally, WRITTEN, at, blocks, memory, with_epoll, with_uring, write};
+use crate::sender::{MEMORY, Reader, SEND, Sender, Tally, WRITTEN, at, blocks, memory, sealed, with_epoll, with_uring, write};
 use corelane_os::sockets;
 use corelane_os::testing::{network, skip, wait_for};
 use corelane_seam::{Address, Arena, Chain, Driver, Listen, SendCounters, StreamOptions, Tuning, Wait};
@@ -48,8 +48,17 @@ const LISTENS: &str = "card: listens at ";
 const READ: &str = "card: to be read";
 
 /// What is sent, in this order, and whether the other end is to read what was sent.
-const CASES: [(fn(), bool); 6] =
-    [(by_epoll, true), (by_uring, true), (as_chosen, true), (little_room, true), (overheard, true), (written_early, false)];
+const CASES: [(fn(), bool); 9] = [
+    (by_epoll, true),
+    (by_uring, true),
+    (sealed_by_epoll, true),
+    (sealed_by_uring, true),
+    (as_epoll_chooses, true),
+    (as_uring_chooses, true),
+    (little_room, true),
+    (overheard, true),
+    (written_early, false),
+];
 
 #[test]
 fn what_a_card_reads_is_not_copied_and_released_when_it_was_read() {
@@ -219,7 +228,7 @@ fn end<D: Driver>(name: &str, sender: Sender<D>) -> (Tally, SendCounters) {
     let Tally { bytes, kept_bytes, kept, released, .. } = tally;
     let plain = bytes - kept_bytes;
     println!(
-        "card: {driver}, {name}: {kept_bytes} bytes left where they lie, {plain} copied at once; {kept} sends, {released} released"
+        "card: {driver}, {name}: {kept_bytes} bytes were kept for the kernel, {plain} released at once; {kept} sends, {released} released"
     );
     println!("card: {sends:?}");
     assert_eq!((kept, sends.withheld_bytes), (released, 0));
@@ -257,14 +266,41 @@ fn piece(arena: &Arena, place: u64) -> Option<Chain> {
     Some(chain)
 }
 
-/// A driver that chooses asks once, and all behind the notice goes uncopied.
-fn as_chosen() {
+/// Sealed memory leaves by sendfile(2), and the driver waits for no notice. The card reads its pages after that, so the system has to keep them.
+fn sealed_by_driver<D: Driver>(make: impl Fn(Arena, Tuning) -> D) {
     let (arena, _) = memory();
-    let mut sender = joined(with_epoll(arena.clone(), Tuning::default().zero_copy_bytes(1)), arena, QUEUE);
+    let mut sender = joined(make(arena.clone(), Tuning::default()), arena, QUEUE);
+    println!("{READ}");
+    send(&mut sender, amount(), sealed);
+    let (tally, sends) = end("sealed", sender);
+    assert_eq!((sends, tally.kept), (SendCounters { sealed: sends.sealed, ..SendCounters::default() }, 0));
+    assert!(sends.sealed >= tally.bytes / SEND as u64);
+}
+
+fn sealed_by_epoll() {
+    sealed_by_driver(with_epoll);
+}
+
+fn sealed_by_uring() {
+    sealed_by_driver(with_uring);
+}
+
+/// A driver that chooses asks once, and all behind the notice goes uncopied.
+fn as_driver_chooses<D: Driver>(make: impl Fn(Arena, Tuning) -> D) {
+    let (arena, _) = memory();
+    let mut sender = joined(make(arena.clone(), Tuning::default().zero_copy_bytes(1)), arena, QUEUE);
     println!("{READ}");
     send(&mut sender, 1, piece);
     send(&mut sender, 32 * SEND as u64, blocks);
     assert!(nothing_is_copied(end("as it chooses", sender)));
+}
+
+fn as_epoll_chooses() {
+    as_driver_chooses(with_epoll);
+}
+
+fn as_uring_chooses() {
+    as_driver_chooses(with_uring);
 }
 
 /// Where there is room for few notices (ENOBUFS), what finds none is copied, and the rest is not.

@@ -5,10 +5,9 @@
 //! CORELANE_CORRUPTION_BYTES=1250000000 cargo test --package corelane-drivers --test all corruption::what -- --nocapture
 //! ```
 
-use crate::sender::{BLOCK, MEMORY, Reader, SEND, Sender, WRITTEN, at, blocks, memory, with_epoll, with_uring, write};
+use crate::sender::{BLOCK, MEMORY, Reader, SEND, Sender, WRITTEN, at, blocks, memory, sealed, with_epoll, with_uring, write};
 use corelane_drivers::{EpollDriver, probe_uring};
 use corelane_os::memory_file::MemoryFile;
-use corelane_os::sealed_file;
 use corelane_os::testing::{connected, network, skip};
 use corelane_seam::{Address, Arena, Chain, Driver, Sealed, SealedMemory, SendCounters, Socket, Tuning};
 use rustix::net::RecvFlags;
@@ -69,6 +68,14 @@ impl Link {
         Ok(Self { sender: Some(sender), peer: Some(peer), address: "10.9.0.1:0" })
     }
 
+    /// Has virtual cards carry packets of so many bytes. Loopback is left alone, because all share it.
+    pub fn with_packets_of(&self, bytes: u32) {
+        if self.peer.is_some() {
+            self.in_peer(|| network::ip(&[format!("link set far mtu {bytes}")])).unwrap();
+            network::ip(&[format!("link set near mtu {bytes}")]).unwrap();
+        }
+    }
+
     /// Does something where the peer is.
     pub fn in_peer<R>(&self, work: impl FnOnce() -> R) -> R {
         self.peer.iter().for_each(network::enter);
@@ -104,14 +111,6 @@ fn send_all<D: Driver>(
     let sends = sender.driver.counters().sends;
     sender.close();
     (reader.is_corrupt, sends)
-}
-
-/// The next send, in sealed memory that is new each time.
-fn sealed(_: &Arena, place: u64) -> Option<Chain> {
-    let (mut bytes, mut chain) = (vec![0; SEND], Chain::new());
-    write(place, &mut bytes);
-    chain.push(sealed_file::seal(&[&bytes]).unwrap());
-    Some(chain)
 }
 
 fn sends_right<D: Driver>(make: &impl Fn(Arena, Tuning) -> D, link: &Link, means: Means) {

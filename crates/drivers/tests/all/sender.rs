@@ -2,6 +2,7 @@
 
 use corelane_drivers::{EpollDriver, Probes, UringDriver};
 use corelane_os::memory_file::MemoryFile;
+use corelane_os::sealed_file;
 use corelane_seam::{
     Address, Arena, Chain, Completion, Driver, Handle, Listen, Op, Outcome, Socket, StreamOp, StreamOptions, StreamOutcome,
     Tuning, Wait,
@@ -152,6 +153,14 @@ pub fn blocks(arena: &Arena, place: u64) -> Option<Chain> {
         lease.advance(BLOCK);
         chain.push(lease.share());
     }
+    Some(chain)
+}
+
+/// The next send, in sealed memory that is new each time.
+pub fn sealed(_: &Arena, place: u64) -> Option<Chain> {
+    let (mut bytes, mut chain) = (vec![0; SEND], Chain::new());
+    write(place, &mut bytes);
+    chain.push(sealed_file::seal(&[&bytes]).unwrap());
     Some(chain)
 }
 

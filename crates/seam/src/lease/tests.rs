@@ -127,16 +127,6 @@ fn sizes_out_of_range_are_refused() {
 }
 
 #[test]
-fn slices_of_several_become_one_lease() {
-    let arena = Arena::new(1).unwrap();
-    let parts = [&b"one "[..], b"", b"two"].map(IoSlice::new);
-    assert_eq!(&*arena.gather(&parts).unwrap(), b"one two");
-    assert_eq!(arena.gather(&[]).unwrap().len(), 0);
-    let large = vec![0; 3 << 20];
-    assert!(arena.gather(&[IoSlice::new(&large), IoSlice::new(&large)]).is_none(), "no block holds so much");
-}
-
-#[test]
 fn what_is_withheld_of_plain_memory_is_never_lent_again() {
     let arena = Arena::new(1).unwrap();
     assert_eq!(arena.copy_of(&[1; 64 << 10]).unwrap().share().withhold(), 0);
