@@ -1,7 +1,7 @@
 //! Receives whose bytes are mapped in place of being copied (TCP_ZEROCOPY_RECEIVE, since Linux 4.18): why no driver asks for that.
 //!
 //! The kernel maps whole pages of which each is a piece of its own. Bytes that a socket is given by send(2) lie in blocks of eight pages. So nothing of that is mapped over loopback,
-//! or from the other end of a virtual cable. Where `net.core.high_order_alloc_disable` is 1 nearly all is, and costs more than its copy: the figures stand in `DESIGN.md`. More:
+//! or from the other end of a virtual cable. Where `net.core.high_order_alloc_disable` is 1 nearly all is, and costs more than its copy: see `DESIGN.md`. More:
 //!
 //! ```text
 //! CORELANE_MAPPED_BYTES=4000000000 cargo test --package corelane-drivers --test all mapped:: -- --nocapture
