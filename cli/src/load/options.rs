@@ -30,7 +30,7 @@ pub struct Options {
     /// One of the workloads below; without one, the first workload below that takes such a URL
     #[arg(value_name = "WORKLOAD", default_value = workloads::ALL[0].name)]
     workload: String,
-    #[arg(value_name = "URL", help = places("unix:PATH, unixgram:PATH"), long_help = places(UNIX))]
+    #[arg(value_name = "URL", help = places("unix:PATH"), long_help = places(UNIX))]
     url: Option<String>,
 
     /// Connections, or sockets for datagrams [default: as the workload says below; 1000 at once with --connection-rate]
@@ -486,7 +486,7 @@ fn places(unix: &str) -> String {
         schemes(which).iter().map(|begin| format!("{begin}{rest}")).collect::<Vec<_>>().join(", ")
     };
     format!(
-        "Where: {}, {}, behind TLS {}, or {unix}; by default the workload's port on 127.0.0.1",
+        "Where: {}, {}, behind TLS {}, or {unix} [default: on 127.0.0.1]",
         parts(|scheme| !scheme.is_secure() && !scheme.has_path, "HOST:PORT"),
         parts(|scheme| !scheme.is_secure() && scheme.has_path, "HOST:PORT/PATH"),
         parts(Scheme::is_secure, "")
