@@ -187,8 +187,11 @@ mod tests {
         }
     }
 
-    /// The most lines that help has of a flag or a command.
+    /// The most lines that help has of a flag or a command, in the columns that 80 make behind the indentation.
     const LINES_MAX: usize = 2;
+    const WIDTH: usize = 90;
+    /// The most characters of them, without what is said of values.
+    const LETTERS_MAX: usize = 140;
 
     /// The lines of help for each flag and command, and for the command itself: how many stand together, by the line above them.
     fn said(help: &str) -> Vec<(String, usize)> {
@@ -210,7 +213,13 @@ mod tests {
         let (mut seen, mut long) = (0, String::new());
         while let Some((command, words)) = commands.pop() {
             commands.extend(command.get_subcommands().map(|below| (below.clone(), format!("{words} {}", below.get_name()))));
-            let help = command.after_help("").term_width(WIDTH_MAX).render_help().to_string();
+            let help = command.clone().after_help("").term_width(WIDTH).render_help().to_string();
+            for arg in command.get_arguments() {
+                let letters = arg.get_help().map_or(0, |help| help.to_string().chars().count());
+                if letters > LETTERS_MAX {
+                    long += &format!("\n{words} --help: {letters} letters of {}", arg.get_id());
+                }
+            }
             for (thing, lines) in said(&help) {
                 seen += lines;
                 if lines > LINES_MAX {

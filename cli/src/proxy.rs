@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use corelane_upstreams::Named;
 use std::time::Duration;
 
-/// Shows the servers behind a running proxy (`serve proxy=tcp://..?to=HOST:PORT,..`) or web server (`http=http://..?to=..`), takes one out and in again
+/// Shows the servers behind a running proxy or web server (`?to=HOST:PORT,..`), and takes one out and in again
 ///
 /// Counts are those of all lanes. Each lane judges by what it has seen itself, so its states may differ from those of others; the worst is shown. docs/proxy.md says what each means.
 #[derive(clap::Args)]

@@ -86,7 +86,9 @@ pub struct Arguments {
     /// Run one section alone, and the build where it needs one
     #[arg(long, value_name = "SECTION", value_parser = PossibleValuesParser::new(sections::names()))]
     only: Option<String>,
-    /// Check layout and house rules, and run the unit and simulated tests of the crates that differ from main and of their direct dependents
+    /// Check layout and house rules, and run the unit and simulated tests of changed crates, in 15 minutes at the most
+    ///
+    /// Changed crates are those that differ from main, and those that directly depend on them. Most of the time is for building them.
     #[arg(long, conflicts_with_all = ["only", "install"])]
     fast: bool,
 }

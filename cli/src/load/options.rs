@@ -30,7 +30,7 @@ pub struct Options {
     /// One of the workloads below; without one, the first workload below that takes such a URL
     #[arg(value_name = "WORKLOAD", default_value = workloads::ALL[0].name)]
     workload: String,
-    #[arg(value_name = "URL", help = places("unix:PATH, unixgram:PATH"), long_help = places(UNIX))]
+    #[arg(value_name = "URL", help = places("unix:PATH"), long_help = places(UNIX))]
     url: Option<String>,
 
     /// Connections, or sockets for datagrams [default: as the workload says below; 1000 at once with --connection-rate]
@@ -106,22 +106,23 @@ pub struct Options {
     /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::time, help_heading = "Generator")]
     spin: Duration,
-    /// Bytes that the system keeps for each connection until they are read (SO_RCVBUF), such as 16KiB [default: as the system chooses]
+    /// Bytes that the system keeps for each connection until they are read (SO_RCVBUF), such as 16KiB [default: the system's]
     #[arg(long, value_name = "BYTES", value_parser = receive_buffer, help_heading = "Generator")]
     receive_buffer: Option<u32>,
     /// An address of this machine to connect from; may be repeated, they take turns
     #[arg(long = "source", value_name = "ADDRESS", help_heading = "Generator")]
     sources: Vec<IpAddr>,
 
-    /// Spread connections over the target's lanes: even, one (lane 0), one:LANE, or weights by lane such as 3,1; the target is asked
-    /// for its table and its key
+    /// Spread connections over the target's lanes: even, one (lane 0), one:LANE, or weights by lane such as 3,1
+    ///
+    /// The target is asked for its table and its key, unless --spread-lanes says how many lanes it has.
     #[arg(long, value_name = "HOW", help_heading = "Spread")]
     spread: Option<String>,
     /// Do not ask the target for its table: assume 128 buckets, shared evenly among so many lanes, and the default key
     #[arg(long, value_name = "N", requires = "spread", help_heading = "Spread")]
     spread_lanes: Option<usize>,
 
-    /// Over TLS, trust servers whose certificates were signed by an authority in this PEM file [default: the authorities that this system trusts]
+    /// Over TLS, trust servers with a certificate of an authority in this PEM file [default: the system's authorities]
     #[arg(long, value_name = "FILE", conflicts_with = "trust_anybody", help_heading = "TLS")]
     ca: Option<PathBuf>,
     /// Over TLS, trust any server, whatever its certificate says: for measuring only
@@ -485,7 +486,7 @@ fn places(unix: &str) -> String {
         schemes(which).iter().map(|begin| format!("{begin}{rest}")).collect::<Vec<_>>().join(", ")
     };
     format!(
-        "Where: {}, {}, behind TLS {}, or {unix}; by default the workload's port on 127.0.0.1",
+        "Where: {}, {}, behind TLS {}, or {unix} [default: on 127.0.0.1]",
         parts(|scheme| !scheme.is_secure() && !scheme.has_path, "HOST:PORT"),
         parts(|scheme| !scheme.is_secure() && scheme.has_path, "HOST:PORT/PATH"),
         parts(Scheme::is_secure, "")

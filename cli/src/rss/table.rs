@@ -40,7 +40,9 @@ struct Change {
     /// Share the buckets evenly, moving as few as possible
     #[arg(long)]
     even: bool,
-    /// Have a lane leave: its buckets go to the others, it accepts what waits and listens no more; its idle connections go along, others live on
+    /// Have a lane leave: its buckets and its idle connections go to the others; it listens no more
+    ///
+    /// It accepts the connections that wait already. Connections that are not idle stay until they end.
     #[arg(long, value_name = "LANE")]
     leave: Option<usize>,
     /// Have a lane that left come back and take its part of the buckets

@@ -106,10 +106,14 @@ pub struct Arguments {
     /// The parts of a datagram that are hashed: 4, its addresses and ports, or 2, its addresses
     #[arg(long, value_enum, value_name = "N", default_value_t = UdpHash::Four)]
     pub(super) udp_hash: UdpHash,
-    /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes [default: 128, or 256 for more lanes]
+    /// Buckets of the table that gives flows to lanes: a power of two up to 1024 [default: 128, or 256 for more lanes]
+    ///
+    /// There are at least as many as lanes.
     #[arg(long, value_name = "N")]
     pub(super) buckets: Option<usize>,
-    /// Memory of each lane, such as 64MiB, 4MiB to 64GiB [default: 64MiB, or what fits for all lanes into a half of what the control group allows]
+    /// Memory of each lane, such as 64MiB, 4MiB to 64GiB [default: 64MiB, or less in a small control group]
+    ///
+    /// By default all lanes together take at most half of what the control group allows.
     #[arg(long, value_name = "SIZE", value_parser = amounts::size)]
     pub(super) memory: Option<u64>,
     /// Huge pages of 2 MiB for the lanes' memory, of those that were set aside (vm.nr_hugepages)
@@ -150,10 +154,14 @@ pub struct Arguments {
     /// Where the kernel copies them anyway, on loopback and between virtual interfaces, they are copied from then on, and tried again much later.
     #[arg(long, value_name = "SIZE", value_parser = amounts::size)]
     pub(super) zero_copy: Option<u64>,
-    /// Tasks (of services that are written as an async fn) that each lane has at once, 1 to 16777216; a connection beyond is closed [default: 65536]
+    /// Tasks that each lane has at once for services written as an async fn, 1 to 16777216 [default: 65536]
+    ///
+    /// A connection for which there is no task is closed.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(super) tasks_max: Option<u32>,
-    /// Messages that wait on their way from one lane to another, 1 to 65536; one more comes back to the service that sent it [default: 1024]
+    /// Messages that wait on their way from one lane to another, 1 to 65536 [default: 1024]
+    ///
+    /// One more comes back to the service that sent it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     pub(super) channel_messages: Option<u32>,
     /// Set a limit, such as idle_limit=30s; may be repeated

@@ -127,14 +127,14 @@ impl Reworded {
                 "lane",
                 "state",
                 "state",
-                "What the lane does: 0 starting, 1 running, 2 spinning, 3 sleeping, 4 draining, 5 ended.",
+                "The lane's state: 0 starting, 1 running, 2 spinning, 3 sleeping, 4 draining, 5 ended.",
             ),
             Self::LastTurn => ("lane", "last_turn_age_nanoseconds", NANOSECONDS, "The time since the lane's last turn began."),
             Self::Stalled => (
                 "lane",
                 "stalled_nanoseconds",
                 NANOSECONDS,
-                "How long a stalled lane has been in its turn; 0 for one that is not.",
+                "The time that a stalled lane has been in its turn; 0 if it is not stalled.",
             ),
             Self::Displaced => (
                 "process",

@@ -90,7 +90,7 @@ const STATE: FamilyOf = (
     "state",
     Kind::Gauge,
     "state",
-    "What becomes of it: 0 up, 1 rising, 2 ejected, 3 down, 4 drained, 5 leaving, 6 unresolved; the worst of all lanes.",
+    "The upstream's state: 0 up, 1 rising, 2 ejected, 3 down, 4 drained, 5 leaving, 6 unresolved; the worst of all lanes.",
     "",
     |row| one(State::ALL.iter().position(|state| *state == row.state).unwrap_or(State::ALL.len()) as u64),
 );

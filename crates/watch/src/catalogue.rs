@@ -182,11 +182,11 @@ catalogue! {
         SendsSealed "sends_sealed" Counter "sends" "Calls that gave the receiver the pages of sealed memory (sendfile).";
         BytesPiped "bytes_piped" Counter "bytes" "Bytes that passed from one connection to another through pipes of the system's, and not through the lane's memory (splice).";
         PipesHeld "pipes_held" Gauge "pipes" "Pipes that hold such bytes now.";
-        BytesBridged "bytes_bridged" Counter "bytes" "Bytes that the kernel passed on by itself from one connection to another, and not through the lane (a sockmap), as far as the lane was told.";
+        BytesBridged "bytes_bridged" Counter "bytes" "Bytes that the kernel passed on from one connection to another, and not through the lane (a sockmap). The count is as of when the lane was told last.";
         PairsBridged "pairs_bridged" Gauge "pairs" "Pairs of connections between which it passes bytes now.";
         BridgedPairsMaxHits "bridged_pairs_max_hits" Counter "hits" "Times that a pair was not bridged, because as many as may be were, or the kernel refused: its bytes passed through the lane.";
-        PairsSpoiled "pairs_spoiled" Counter "pairs" "Pairs between which the kernel passed bytes and that were broken off, both connections with a reset: bytes had come twice to one of them, and nobody could tell which.";
-        PipesMaxHits "pipes_max_hits" Counter "hits" "Receives of bulk that found no pipe, because as many held bytes as may, or the system gave none: their bytes came into the lane's memory.";
+        PairsSpoiled "pairs_spoiled" Counter "pairs" "Pairs between which the kernel passed bytes and that were broken off, both connections with a reset. Bytes had come twice, and nobody could tell which.";
+        PipesMaxHits "pipes_max_hits" Counter "hits" "Receives of bulk that found no pipe, because all pipes held bytes or the system gave none. Their bytes came into the lane's memory.";
         MemoryUsed "memory_used" Gauge "bytes" "Lane memory that is leased now.";
         MemoryPeak "memory_peak" Gauge "bytes" "The most lane memory that was leased at one time.";
         MemoryHuge "memory_huge" Gauge "bytes" "Lane memory in huge pages, of those that were set aside (vm.nr_hugepages); 0 if it has none of these.";
@@ -206,7 +206,7 @@ catalogue! {
         DoorbellsSpared "doorbells_spared" Counter "doorbells" "Doorbells not rung because the other lane was awake.";
         Offloads "offloads" Counter "calls" "Calls handed to the helper threads.";
         OffloadsRefused "offloads_refused" Counter "calls" "Calls not handed to the helper threads because their queue was full.";
-        WatchesRefused "watches_refused" Counter "directories" "Directories that could not be watched: at the bound of the lane or of the user, or because others change their file system as well. What lies there is looked at again and again.";
+        WatchesRefused "watches_refused" Counter "directories" "Directories that could not be watched: at the bound of the lane or of the user, or because others change their file system as well. Their files are looked at again and again.";
         FileOperations "file_operations" Counter "operations" "Reads, writes and syncs of files that were started.";
         ConnectionsCapHits "connections_cap_hits" Counter "hits" "Times no more were accepted at the lane's bound over all its services: new connections wait in the backlog.";
         ReportLinesDropped "report_lines_dropped" Counter "lines" "Lines for the operator that were lost because nobody took them from standard error.";
@@ -218,8 +218,8 @@ catalogue! {
         Stalls "stalls" Counter "turns" "Turns that took longer than was set (--stall), each counted while it lasts. Written by the thread that watches the lanes.";
         ReceivingNanoseconds "receiving_nanoseconds" Counter "nanoseconds" "Time in which threads of the kernel received at the lane's CPU (--receive-threads), as of a quarter of a second ago.";
         ReceivingUserFrac "receiving_user_frac" Mark "percent" "The lane's part of its CPU beside such threads under a flood (user_frac).";
-        Serving "serving" Mark "call" "Whom the last call of the turn was for: the service's number and 1 in the upper half, a connection's and 1 in the lower; 0 for nobody yet.";
-        LaneState "lane_state" Mark "state" "What the lane does: 0 starting, 1 running, 2 spinning, 3 sleeping, 4 draining, 5 ended.";
+        Serving "serving" Mark "call" "The service and the connection of the turn's last call. The upper half is the service's number plus 1, the lower half the connection's plus 1, and 0 is none yet.";
+        LaneState "lane_state" Mark "state" "The lane's state: 0 starting, 1 running, 2 spinning, 3 sleeping, 4 draining, 5 ended.";
     }
     ratios {
         "productive_share" TurnsProductive / TurnsProductive TurnsEmpty, "Share of the turns that found work.";
@@ -242,7 +242,7 @@ catalogue! {
         ConnectsStray "connects_stray" Counter "connections" "Those whose answers belong to another lane: no port that leads here was free.";
         MovesAway "moves_away" Counter "connections" "Idle connections that have left for another lane, where they go on. Those that came back left as well.";
         MovesHere "moves_here" Counter "connections" "Idle connections that have come from another lane, or have come back because it had no place for them.";
-        MovesRefused "moves_refused" Counter "connections" "Connections that were to go to another lane and stayed on this one, because they were not idle, could not be packed, or the system kept them; and connections of other lanes that found no place here.";
+        MovesRefused "moves_refused" Counter "connections" "Connections that did not move to another lane, because they were not idle, could not be packed, or the system kept them. Connections of other lanes that found no place here count as well.";
         MovesLost "moves_lost" Counter "connections" "Connections on their way to another lane that found a place nowhere: they have ended with an error.";
         ConnectionsOpen "connections_open" Gauge "connections" "Connections that are open now.";
         EndingsCompleted "endings_completed" Counter "connections" "Connections that the service closed and all of whose output left.";
@@ -270,7 +270,7 @@ catalogue! {
         DatagramsRefused "datagrams_refused" Counter "datagrams" "Datagrams not sent because the kernel or a limit refused them.";
         TrainsIn "trains_in" Counter "trains" "Trains received (GRO); a datagram alone is a train of one.";
         TrainsOut "trains_out" Counter "trains" "Trains sent (GSO); a datagram alone is a train of one.";
-        TrainsDropped "trains_dropped" Counter "trains" "Trains that the system dropped at the service's sockets, mostly because a receive buffer was full, as of a second ago; a datagram alone is a train of one.";
+        TrainsDropped "trains_dropped" Counter "trains" "Trains that the system dropped at the service's sockets, mostly because a receive buffer was full, as of a second ago. A single datagram is a train of one.";
         DatagramReceives "datagram_receives" Counter "receives" "Receives that brought datagrams, of which one can bring many.";
         DatagramSends "datagram_sends" Counter "sends" "Sends of datagrams, of which one can take many.";
         DatagramSocketsOpen "datagram_sockets_open" Gauge "sockets" "Datagram sockets that are open now.";
@@ -304,7 +304,7 @@ catalogue! {
         Asks "asks" Counter "questions" "Questions of the service to itself on a lane.";
         AsksMaxHits "asks_max_hits" Counter "hits" "Questions refused to the service because too many waited for their outcome.";
         CallsDropped "calls_dropped" Counter "calls" "Questions to the service that it dropped without a reply, which is an error of the service.";
-        MessagesDropped "messages_dropped" Counter "messages" "Messages to the service that it does not hear, or for which there was no task: an error of the service, or the bound of tasks.";
+        MessagesDropped "messages_dropped" Counter "messages" "Messages that the service does not hear, or for which there was no task. The cause is an error of the service, or the bound of tasks.";
         ParcelsSent "parcels_sent" Counter "parcels" "Parcels that the service made of the lane's memory, to be read on another lane.";
         ParcelsRefused "parcels_refused" Counter "parcels" "Parcels refused to the service because as much of the lane's memory, or as many parcels, were with other lanes as may be.";
         ParcelsOverdueHits "parcels_overdue_hits" Counter "hits" "Parcels refused to the service because the lane that they were for has kept an earlier one for too long.";

@@ -54,7 +54,7 @@ impl LaneHistogram {
         HistogramDeclaration {
             name: "request_nanoseconds",
             unit: "nanoseconds",
-            meaning: "How long requests took from receive to send: from when their turn began until it ended, or, for those that were held, until the turn in which they were answered. Several of a connection that are answered together are told by their mean.",
+            meaning: "How long requests took from receive to send: from the beginning of their turn to its end. A held request counts until the turn in which it is answered. Requests of a connection that are answered together count with their mean.",
         },
         HistogramDeclaration {
             name: "channel_messages",

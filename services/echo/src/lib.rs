@@ -123,7 +123,7 @@ pub enum Answer {
 corelane::counters! {
     /// What echo over datagrams counts beside what all services do.
     pub enum EchoCounter {
-        LoopsRefused "loops_refused" Counter "datagrams" "Datagrams left without an answer because they may go round for ever: they came from the port of a service that answers anything, or the same bytes came from the same peer over 1,000 times in a minute.";
+        LoopsRefused "loops_refused" Counter "datagrams" "Datagrams without an answer, because they might go round for ever. They came from the port of a service that answers anything, or a peer sent the same bytes over 1,000 times in a minute.";
     }
 }
 

@@ -14,11 +14,11 @@ corelane::counters! {
         ContentsRefused "contents_refused" Counter "requests" "Requests refused because their content is badly framed, or at a bound.";
         ContentsUnwanted "contents_unwanted" Counter "requests" "Requests that were answered though their content was not wanted: it was read and dropped, or the connection ended.";
         FilesCold "files_cold" Counter "parts" "Parts of large files that were not in the system's memory: a helper thread read them before they were sent.";
-        ReadAheadMaxHits "read_ahead_max_hits" Counter "hits" "How often a part of a large file was not read ahead at once, because its client's address, or all of them, had as many such parts under way as may be: it waited for the end of another.";
+        ReadAheadMaxHits "read_ahead_max_hits" Counter "hits" "How often a part of a large file was not read ahead at once and waited for another part. Its client's address, or all addresses, had the most parts under way.";
         OpenFilesMaxHits "open_files_max_hits" Counter "requests" "Requests refused because as many large files are open as may be: each is open once, whoever is sent it.";
         AnswersCutShort "answers_cut_short" Counter "answers" "Answers whose content ended before its announced length, or whose file became another one while it was sent: the connection was broken off.";
         AnswersKept "answers_kept" Counter "answers" "Answers for which the lane had no memory: they were kept, and written when it had some.";
-        AnswersKeptMaxHits "answers_kept_max_hits" Counter "hits" "How often a peer, or all of them, had their share of the answers that are kept for want of memory: nobody was called for one more request before there was memory for its answer, or it was answered with 503 (Service Unavailable) instead.";
+        AnswersKeptMaxHits "answers_kept_max_hits" Counter "hits" "How often a peer, or all peers, had their share of the answers kept for want of memory. Its next request waited for memory, or was answered with 503 (Service Unavailable).";
         ForwardsReused "forwards_reused" Counter "requests" "Requests that were sent on over a connection that had carried others.";
         ForwardsRetried "forwards_retried" Counter "requests" "Requests that were sent on once more: the server could not be connected to, or had closed a connection just as it was used again.";
         ForwardsFailed "forwards_failed" Counter "requests" "Requests for which the server behind had no answer that is one, or no whole one: answered with 502 (Bad Gateway), or broken off.";

@@ -131,17 +131,17 @@ pub const COMPUTING: &[Section] = &[
     Section { name: "simulated", seconds: 380, work: Work::Programs(&["load", "services/rpc"]) },
 ];
 
-/// What runs beside all test programs, on what CPU time these leave. The shares are what it takes once the CPUs are its own, twice: while programs run it has next to
-/// nothing of them, and is not ended for that.
+/// What runs beside all test programs, on what CPU time these leave. The shares are the most that it took beside them on two CPUs, from nothing built: while programs run it
+/// has next to nothing of the CPUs, and is not ended for that.
 pub const BESIDE: &[Section] = &[
     Section {
         name: "clippy",
         seconds: 60, // where the build has not linted; what it leaves is theirs who follow
         work: Work::Lint,
     },
-    Section { name: "examples", seconds: 100, work: Work::Examples },
-    Section { name: "documents", seconds: 140, work: Work::Documents },
-    Section { name: "features", seconds: 100, work: Work::Features },
+    Section { name: "examples", seconds: 120, work: Work::Examples },
+    Section { name: "documents", seconds: 220, work: Work::Documents },
+    Section { name: "features", seconds: 420, work: Work::Features },
     Section {
         name: "loom",
         seconds: 100,
@@ -170,10 +170,10 @@ pub const BESIDE: &[Section] = &[
 
 /// What is checked beside this workspace: its results lie elsewhere, so it waits for none of [`BESIDE`], whose compilers have one lock.
 pub const APART: &[Section] = &[
-    Section { name: "fuzz-rss", seconds: 20, work: apart(&checked!("crates/rss/fuzz/Cargo.toml")) },
+    Section { name: "fuzz-rss", seconds: 45, work: apart(&checked!("crates/rss/fuzz/Cargo.toml")) },
     Section { name: "fuzz-wire", seconds: 45, work: apart(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 15, work: apart(&checked!("crates/isr/fuzz/Cargo.toml")) },
-    Section { name: "peers", seconds: 100, work: apart(&checked!("bench/peers/Cargo.toml")) },
+    Section { name: "peers", seconds: 180, work: apart(&checked!("bench/peers/Cargo.toml")) },
 ];
 
 /// When each of `sections`, which run one after the other, has to have ended: the last at `end`, the others so early that those behind them have half of their

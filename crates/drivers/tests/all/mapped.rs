@@ -2,7 +2,7 @@
 //!
 //! The kernel maps whole pages of which each is a piece of its own. Bytes that a socket is given by send(2) lie in blocks of eight pages. So nothing of that is mapped over loopback,
 //! or from the other end of a virtual cable. Where `net.core.high_order_alloc_disable` is 1 nearly all is, and costs more than its copy. A sender that asks for no copy has the
-//! kernel copy into single pages there. With segments of whole pages all is mapped, and costs less than its copy. The figures stand in `DESIGN.md`. More:
+//! kernel copy into single pages there. With segments of whole pages all is mapped, and costs less than its copy. See `DESIGN.md`. More:
 //!
 //! ```text
 //! CORELANE_MAPPED_BYTES=4000000000 cargo test --package corelane-drivers --test all mapped:: -- --nocapture

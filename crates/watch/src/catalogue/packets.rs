@@ -21,7 +21,7 @@ catalogue! {
         UdpElsewhere "udp_elsewhere" Counter "datagrams" "Datagrams sent on to the lane that alone can have their socket.";
         UdpSent "udp_sent" Counter "datagrams" "Datagrams that sockets sent.";
         PacketsCrossed "packets_crossed" Counter "packets" "Packets sent to the lane of their bucket.";
-        CrossingLost "crossing_lost" Counter "packets" "Packets and datagrams dropped on their way to the lane of their bucket or socket: an eighth of the port's frames was with other lanes already, or the channel was full.";
+        CrossingLost "crossing_lost" Counter "packets" "Packets and datagrams dropped on their way to the lane of their bucket or socket. Other lanes had an eighth of the port's frames already, or the channel was full.";
         ChannelPut "channel_put" Counter "packets" "Packets put into channels of other lanes and processes.";
         ChannelDropped "channel_dropped" Counter "packets" "Packets dropped because the ring of their channel was full, or they were too long for one.";
         Fragments "fragments" Counter "fragments" "Fragments that arrived.";
@@ -53,20 +53,20 @@ catalogue! {
         PortNoFrame "port_no_frame" Counter "packets" "Packets lost at the port because no frame was free to receive them into.";
         PortRingFull "port_ring_full" Counter "packets" "Packets lost at the port because its ring of received ones was full.";
         PortTooLong "port_too_long" Counter "packets" "Packets lost at the port because they were longer than the frames that one may lie in.";
-        PortSendLost "port_send_lost" Counter "packets" "Packets that the interface did not send: its own queue was full, nobody was at the other end of its wire, or that takes only shorter ones.";
-        PortState "port_state" Mark "state" "What the interface is: 1 up, 2 down, 3 gone: then nothing comes or goes until the program is started anew; 4 without a carrier, 5 without its XDP program, 6 with more queues than lanes.";
-        PortKind "port_kind" Mark "state" "How packets come into the port's memory: 1 simulated, 2 by a tap, 3 by a packet socket, 4 by AF_XDP, copied by the kernel, 5 by AF_XDP, zero-copy.";
+        PortSendLost "port_send_lost" Counter "packets" "Packets that the interface did not send. Its own queue was full, or the other end of its wire was not there or takes only shorter packets.";
+        PortState "port_state" Mark "state" "The interface's state: 1 up, 2 down, 3 gone, 4 without a carrier, 5 without its XDP program, 6 with more queues than lanes. If it is gone, no packet comes or goes until the program is started anew.";
+        PortKind "port_kind" Mark "state" "The way into the port's memory: 1 simulated, 2 tap, 3 packet socket, 4 AF_XDP, copied by the kernel, 5 AF_XDP, zero-copy.";
         AddressesTaken "addresses_taken" Gauge "addresses" "Addresses that another station of the link has: they are not announced, and asked for every 10 seconds. The first lane counts them.";
         AddressesUnready "addresses_unready" Gauge "addresses" "Those of addresses_taken that keep the program from being ready: for 30 seconds at most after the interface came up.";
         AddressesBeside "addresses_beside" Gauge "addresses" "Addresses of the lanes that the kernel has as well, so that both answer. The first lane counts them.";
         MtuShort "mtu_short" Gauge "bytes" "The interface's MTU, where that is less than the lanes' addresses of IPv6 ask for; else 0. The first lane says so.";
-        KernelForwards "kernel_forwards" Mark "state" "Whether the kernel sees the packets too and forwards them, so that it tells senders of the lanes' addresses what is not so: 0 no, 1 those of IPv4, 2 those of IPv6. The first lane says so.";
+        KernelForwards "kernel_forwards" Mark "state" "Whether the kernel forwards the lanes' packets as well: 0 no, 1 those of IPv4, 2 those of IPv6. It then sends wrong errors about the lanes' addresses. The first lane says so.";
         AddressConflicts "address_conflicts" Counter "packets" "Words of other stations of the link that claimed an address of the lanes.";
         AnnouncementsSent "announcements_sent" Counter "packets" "Announcements to the link that an address is the lanes'.";
         NetworkNanoseconds "network_nanoseconds" Counter "nanoseconds" "Time in which the lane received and handled packets, where it polls.";
         NetworkHeld "network_held" Counter "times" "How often packets were held because their part of the lane's time was used up and others wanted it.";
         PollingOverruns "polling_overruns" Counter "times" "How often services and tasks took more than half a millisecond at once while packets waited.";
-        PollingController "polling_controller" Mark "state" "What says how much of the lane's time packets may take: 0 nothing, 1 the clock (timed), 2 FreeBSD's controller (original).";
+        PollingController "polling_controller" Mark "state" "The controller that bounds the time of packets on the lane: 0 none, 1 the clock (timed), 2 FreeBSD's (original).";
         PollingHz "polling_hz" Mark "ticks" "Ticks a second of FreeBSD's controller (hz).";
         PollingUserFrac "polling_user_frac" Mark "percent" "The part of the lane's time that is others' while they want it (user_frac).";
         PollingBurstMax "polling_burst_max" Mark "frames" "The most that a burst may be (burst_max).";
@@ -96,7 +96,7 @@ catalogue! {
         NatRefused "nat_refused" Counter "packets" "Packets not sent on because their addresses could not be translated: of no flow, of no kind that can be, or beyond a bound.";
         RelayRequests "relay_requests" Counter "packets" "Requests of DHCP clients that were passed on to a server at least; what rules keep back of them is among packets_refused.";
         RelayReplies "relay_replies" Counter "packets" "Answers of DHCP servers that were passed on to clients; those that rules keep back are among packets_refused.";
-        RelayRefused "relay_refused" Counter "packets" "Messages of DHCP not passed on: of clients that named a relay of IPv4 or had passed too many, or said what servers say; and of others than the servers.";
+        RelayRefused "relay_refused" Counter "packets" "Messages of DHCP not passed on. A client named a relay of IPv4, had passed too many relays, or spoke as a server; or an answer was of none of the servers.";
         RelayLimited "relay_limited" Counter "packets" "Messages of DHCP not passed on because more came than may.";
     }
     ratios {}
@@ -110,7 +110,7 @@ catalogue! {
         Limit "limit" Mark "packets" "Packets that its queue holds.";
         Placement "placement" Mark "state" "How a packet's lane is chosen: 1 source, 2 flow, 3 cpu.";
         Dispatch "dispatch" Mark "state" "When its handler runs: 0 as by default, 1 deferred, 2 hybrid, 3 direct.";
-        Asks "asks" Mark "state" "What it is asked for: 1 a packet's lane, 2 what is due when its queue has run, 4 a packet's flow, added up.";
+        Asks "asks" Mark "state" "The sum of the questions that it answers: 1 a packet's lane, 2 the work due when its queue has run, 4 a packet's flow.";
         Length "length" Gauge "packets" "Packets queued now.";
         Watermark "watermark" Gauge "packets" "The most packets that were queued at one time.";
         Dispatched "dispatched" Counter "packets" "Packets run at once by the direct policy.";

@@ -13,7 +13,7 @@ use corelane::service::entry::choice::{Choice, Number};
 const BURST: Number = Number::new(
     "burst",
     "datagrams",
-    "datagrams of a burst, which go as one train unless --singles is given; --depth may have more of them wait",
+    "datagrams of a burst, one train unless --singles is given; --depth lets more of them wait",
 )
 .between(1, TRAIN_DATAGRAMS_MAX as u64, 32);
 

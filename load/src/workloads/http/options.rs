@@ -10,7 +10,7 @@ pub const PATH: Text = Text::new(
     "path",
     "[WEIGHT ]/PATH[ EXPECT]",
     |text| settings::wanted(text).map(drop),
-    "a path to ask for, in proportion to its weight (1 unless it is said), instead of the URL's; behind it what its content is, as for --expect; may be repeated",
+    "a path instead of the URL's, asked for by its weight [default: 1], with its content as for --expect; may be repeated",
 );
 
 pub const PATHS: Text = Text::new(
@@ -38,7 +38,7 @@ pub const EXPECT: Text = Text::new(
     "expect",
     "HOW",
     |text| text.parse::<Expect>().map(drop),
-    "what 2xx answers must hold: as the first of its path on each lane (first), BYTES, BYTES:HASH with its XXH64 as xxh64sum has it, or any [default: first]",
+    "content of 2xx answers: as the first of its path on each lane (first), BYTES, BYTES:HASH (XXH64), or any [default: first]",
 );
 
 pub const ANY_STATUS: Flag = Flag::new("any-status", "count 4xx and 5xx as right answers, not as failures");

@@ -114,7 +114,7 @@ pub const SPLIT: Text = Text::new(
     "split",
     "N|bytes",
     |text| split(text).map(drop),
-    "send each record in N fragments; or, with bytes or bytes=N, the stream of records in pieces of 1 or N bytes, each with a send of its own",
+    "send each record in N fragments; or (bytes, bytes=N) all records in pieces of 1 or N bytes, each by its own send",
 );
 
 /// Reads `100003:3`.

@@ -52,6 +52,7 @@ const RULES: &[Rule] = &[
     rule("*", "Python's * is not installed", Lack::Said),
     rule("*scapy*", "there is no Scapy in the Python environment *", Lack::Said),
     rule("manifests::*", "there is no kubernetes-validate in the Python environment *", Lack::Said),
+    rule("manifests::*", "nginx has no module for streams", Lack::File("/usr/lib/nginx/modules/ngx_stream_module.so")),
     rule("*", "there is no python3 with xdrlib, *", Lack::Said),
     rule("*", "*'s source cannot be had: *", Lack::Said),
     // Kinds of drivers whose suite lists what they cannot run.
