@@ -58,6 +58,22 @@ impl Fault {
         }
     }
 
+    /// Its word in the log.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Nobody => "no-upstream",
+            Self::Unreachable => "unreachable",
+            Self::Unheard => "connect-timeout",
+            Self::Untrusted => "no-tls",
+            Self::Stale | Self::Lost => "lost",
+            Self::Cut => "limit",
+            Self::Malformed => "malformed",
+            Self::Silent => "silent",
+            Self::Full => "full",
+            Self::Memory => "no-memory",
+        }
+    }
+
     /// What it says of the upstream; nothing where that is not at fault.
     pub fn failure(self) -> Option<Failure> {
         match self {

@@ -125,6 +125,12 @@ impl Hub {
         self.ways.get(way)
     }
 
+    /// The upstream of a request, as the operator wrote it, if one is chosen.
+    pub fn name_of(&mut self, way: usize) -> Option<&str> {
+        let upstream = self.ways.get(way).upstream?;
+        self.tended.upstreams.name(upstream)
+    }
+
     pub fn up(&mut self, up: usize) -> &mut Up {
         self.ups.get(up)
     }
