@@ -61,6 +61,8 @@ impl ProxyLog {
 pub(crate) enum Why {
     /// None is there that takes clients.
     NoUpstream,
+    /// Those that are there have as many clients as they may have, or as this one may have there.
+    UpstreamFull,
     /// As many as may wait already for names to be resolved.
     Waiting,
     /// Those that were tried have failed, the last one so.
@@ -83,6 +85,7 @@ impl Why {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::NoUpstream => "no-upstream",
+            Self::UpstreamFull => "upstream-full",
             Self::Waiting => "waiting",
             Self::Failed(Failure::Timeout) => "connect-timeout",
             Self::Failed(_) => "unreachable",

@@ -10,7 +10,9 @@ use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Checked, Failure, Tended, Tending, Tried, Upstream, client_key, failure_to_agree, failure_to_connect};
+use corelane_upstreams::{
+    Caller, Checked, Failure, Tended, Tending, Tried, Upstream, client_key, failure_to_agree, failure_to_connect,
+};
 use corelane_wire::hello::{self, Step};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version, write};
 use std::fmt;
@@ -117,10 +119,11 @@ impl Proxy {
         (client, group): (ConnectionId, u16),
         mut tried: Tried,
     ) -> Result<(ConnectionId, Upstream), Why> {
-        let keys = cx.peer_address(client).map(|address| (self.tended.key(address), client_key(address)));
-        let (key, asker) = keys.filter(|_| !tried.is_full()).ok_or(Why::NoUpstream)?;
+        let caller = cx.peer_address(client).map(|from| Caller { key: self.tended.key(from), client: client_key(from) });
+        let caller = caller.filter(|_| !tried.is_full()).ok_or(Why::NoUpstream)?;
         let since = cx.now();
-        let upstream = self.tended.upstreams.begin_in(group, since, key, &tried).ok_or(Why::NoUpstream)?;
+        let upstream = self.tended.upstreams.begin_in(group, since, caller, &tried);
+        let upstream = upstream.ok_or_else(|| self.why_nobody(group, caller, tried))?;
         // reason: it is in use.
         let reach = self.tended.upstreams.reach(upstream).expect("an upstream that was taken is there");
         let is_secured = reach.is_secured();
@@ -130,7 +133,7 @@ impl Proxy {
             self.header.filter(|_| is_secured).zip(cx.peer(client)).map(|(version, peer)| header(version, &peer, &mut memory));
         let reach = reach.preface(&memory[..bytes.unwrap_or(0)]);
         tried.add(upstream);
-        self.tended.upstreams.used_by(upstream, asker, since);
+        let asker = caller.client;
         let session = End::Server(Server { client, asker, upstream, group, tried, since, stage: Stage::Connecting, littles: 0 });
         match reach.dial(cx, session) {
             Ok(server) => {
@@ -144,10 +147,16 @@ impl Proxy {
             }
             Err(error) => {
                 cx.report_kind("connect", Level::Warn, format_args!("no connection to an upstream: {error}"));
-                self.tended.upstreams.end(upstream);
+                self.tended.upstreams.end(upstream, asker);
                 Err(Why::Full)
             }
         }
+    }
+
+    /// Why there is no upstream for a client that has tried these.
+    fn why_nobody(&self, group: u16, caller: Caller, tried: Tried) -> Why {
+        let is_full = tried.count() == 0 && self.tended.upstreams.is_full(group, caller.client);
+        if is_full { Why::UpstreamFull } else { Why::NoUpstream }
     }
 
     /// Gives a client to its first upstream; where names are still to be resolved, later.
@@ -338,7 +347,7 @@ impl Proxy {
                 }
             }
         }
-        self.tended.upstreams.end(server.upstream);
+        self.tended.upstreams.end(server.upstream, server.asker);
     }
 
     /// An upstream has taken a client's connection.
