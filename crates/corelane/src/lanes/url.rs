@@ -176,7 +176,7 @@ pub(crate) fn unfit(text: &str, why: &str) -> Error {
     Error::Url { text: text.to_owned(), why: why.to_owned(), expected }
 }
 
-/// What is wrong with `tcp://:8080`, and what may be meant.
+/// Says of `tcp://:8080` that its address is missing, and names both forms that may be meant.
 fn without_address(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("tcp", text));
     let port = rest.split(['/', '?']).next().unwrap_or_default();

@@ -663,7 +663,7 @@ fn one_that_has_as_many_uses_as_it_may_have_is_passed_over() {
     assert!(table.is_full(0, 300) && !table.is_full(1, 300));
     let full: u64 = table.rows(at(0)).iter().map(|row| row.counts.full).sum();
     assert!(full >= 4, "{full}");
-    // What ends makes room, there alone.
+    // A use that ends makes room, there alone.
     table.end(first, 1);
     let caller = Caller { key: 0, client: 300 };
     assert_eq!(table.begin(at(0), caller, &Tried::default()), Some(first));

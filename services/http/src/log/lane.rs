@@ -101,7 +101,7 @@ impl LaneLog {
         let mut kept = self.spare.pop().unwrap_or_default();
         let Self { format, now, peer, line, arena, counts, passed, .. } = self;
         kept.begin(*now, peer);
-        // What is kept leaves its memory for the next one.
+        // The note gets this request's, and leaves its memory for the next one.
         std::mem::swap(&mut kept.passed, passed);
         line.clear();
         format.write_request(line, asked);

@@ -10,8 +10,11 @@ use corelane_upstreams::Check;
 /// A name that a client sends, by which it would have a line say something else.
 const FORGING: &str = "\" 200 1 \"-\" \"-\" \"a\" 0.0 + \"10.0.0.9:80\" silent";
 
+/// An upstream, if one is named, and a reason, if there is one.
+type Passed = (Option<String>, Option<&'static str>);
+
 /// The texts that are asked, and end, upstream and reason of their lines; `None` where a line says nothing of an upstream.
-fn kinds() -> Vec<(String, char, Option<(Option<String>, Option<&'static str>)>)> {
+fn kinds() -> Vec<(String, char, Option<Passed>)> {
     let get = |kind: &str, host: &str| format!("GET /{kind}/7 HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {FORGING}\r\n\r\n");
     let (here, gone) = (Some(at(BEHIND).to_string()), Some(at(9_999).to_string()));
     vec![
