@@ -79,6 +79,7 @@ impl Writer<'_> {
                 ("retries", counts.retries),
                 ("ejections", counts.ejections),
                 ("checks_failed", counts.checks_failed),
+                ("full", counts.full),
                 ("bytes_to", counts.bytes_to),
                 ("bytes_from", counts.bytes_from),
             ];

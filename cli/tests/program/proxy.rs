@@ -356,6 +356,62 @@ fn a_pair_goes_on_through_a_drain_and_nobody_new_comes() {
     assert!(behind.ended().success());
 }
 
+/// The first message of a client of TLS that asks for this name (RFC 8446 section 4.1.2).
+fn hello(name: &str) -> Vec<u8> {
+    let length = name.len() as u8;
+    let extension = [&[0, 0, 0, length + 5, 0, length + 3, 0, 0, length][..], name.as_bytes()].concat();
+    let body = [&[3, 3][..], &[7; 32], &[0, 0, 2, 0x13, 1, 1, 0, 0, length + 9], &extension].concat();
+    let message = [&[1, 0, 0, body.len() as u8][..], &body].concat();
+    [&[22, 3, 1, 0, message.len() as u8][..], &message].concat()
+}
+
+/// A client that asks for this name, and the connection on which this server hears it.
+fn reaches(server: &Server, name: &str, listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let (mut client, said) = (server.connect(), hello(name));
+    client.write_all(&said).unwrap();
+    let mut upstream = asked_anew(listener);
+    let mut heard = vec![0; said.len()];
+    upstream.read_exact(&mut heard).unwrap();
+    assert_eq!(heard, said);
+    (client, upstream)
+}
+
+#[test]
+fn a_hangup_names_other_upstreams_for_new_clients_and_names_keep_theirs() {
+    let [named, before, after] = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let at = |listener: &TcpListener| listener.local_addr().unwrap();
+    let folder = Scratch::new();
+    for names in [String::new(), format!("sni=a.test>{}&", at(&named))] {
+        let file = folder.path().join("corelane.toml");
+        let write = |to: &TcpListener| {
+            let next = folder.path().join("next");
+            fs::write(&next, format!("services = [\"proxy=tcp://127.0.0.1:0?{names}to={}\"]\n", at(to))).unwrap();
+            fs::rename(&next, &file).unwrap();
+        };
+        write(&before);
+        let mut server = Server::start(&["--lanes", "1", "--sandbox", "off", "--config", file.to_str().unwrap()]);
+        let (mut client, mut upstream) = reaches(&server, "b.test", &before);
+        if !names.is_empty() {
+            reaches(&server, "a.test", &named);
+        }
+        write(&after);
+        server.signal(Signal::SIGHUP);
+        until("it is said", || server.words().contains("SIGHUP: the options of \"proxy=tcp://127.0.0.1:0?"));
+        reaches(&server, "b.test", &after);
+        if !names.is_empty() {
+            reaches(&server, "a.test", &named);
+        }
+        // The pair that was there goes on.
+        upstream.write_all(b"go on").unwrap();
+        let mut heard = [0; 5];
+        client.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"go on");
+        drop((client, upstream));
+        server.signal(Signal::SIGTERM);
+        assert!(server.ended().success());
+    }
+}
+
 #[test]
 fn a_client_that_nobody_takes_is_told_of() {
     let mut server = Server::start(&["--lanes", "1", &format!("proxy=tcp://127.0.0.1:0?to={NOBODY},no-such-name.invalid:80")]);

@@ -134,6 +134,14 @@ const FAMILIES: &[FamilyOf] = &[
     }),
     ("ejections", Kind::Counter, "ejections", "How often it was left out for a while.", "", |row| one(row.counts.ejections)),
     ("checks_failed", Kind::Counter, "checks", "Checks of it that failed.", "", |row| one(row.counts.checks_failed)),
+    (
+        "full",
+        Kind::Counter,
+        "uses",
+        "Uses that it was not given, because it, or their client there, had as many as may be.",
+        "",
+        |row| one(row.counts.full),
+    ),
     BYTES,
 ];
 

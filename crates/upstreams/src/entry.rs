@@ -7,6 +7,7 @@ use crate::tend::{address_key, flow_key};
 use corelane::service::entry::Asked;
 use corelane::service::entry::choice::{Choice, Chosen, Number, OneOf, Text, Time, Use};
 use corelane::{Address, Error};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +84,16 @@ const RESOLVE: Time = Time::new("resolve", "how often names of upstreams are res
     Duration::from_secs(30),
 );
 
+const CONNECTIONS: Number = Number::new(
+    "upstream-connections",
+    "connections",
+    "clients, or requests, that one upstream has under way at once on each lane; 0 for a quarter of connections_max; more get another upstream, or are refused",
+)
+.between(0, 1_000_000, 0);
+
+/// The name of the option that bounds the uses of each upstream.
+pub const CONNECTIONS_NAME: &str = CONNECTIONS.name;
+
 /// The name of the option that names upstreams.
 pub const TO_NAME: &str = TO.name;
 
@@ -100,6 +111,7 @@ pub const OPTIONS: &[Choice] = &[
     Choice::Text(CHECK_PATH),
     Choice::Time(CHECK_WITHIN),
     Choice::Time(RESOLVE),
+    Choice::Number(CONNECTIONS),
 ];
 
 /// The option that names upstreams, for services that follow its changes ([`Upstreams::retarget`](crate::Upstreams::retarget)).
@@ -172,6 +184,7 @@ fn settings(chosen: &Chosen) -> Settings {
             ..Check::every(check)
         }),
         resolve_every: chosen.time(&RESOLVE),
+        uses_max: NonZeroU32::new(chosen.number(&CONNECTIONS) as u32),
         ..Settings::new()
     }
 }
@@ -195,7 +208,7 @@ mod tests {
     fn what_is_chosen_is_set() {
         let of = |query: &str| settings(&Chosen::read(OPTIONS, query).unwrap());
         assert_eq!(of("to=a:1"), Settings::new());
-        let all = of("to=a:1&balance=flow&failures=2&ejection=1s&slow-start=3s&check=4s&resolve=5s");
+        let all = of("to=a:1&balance=flow&failures=2&ejection=1s&slow-start=3s&check=4s&resolve=5s&upstream-connections=7");
         let seconds = Duration::from_secs;
         let expected = Settings {
             balance: Balance::Hash,
@@ -204,6 +217,7 @@ mod tests {
             slow_start: seconds(3),
             check: Some(Check::every(seconds(4))),
             resolve_every: seconds(5),
+            uses_max: NonZeroU32::new(7),
             ..Settings::new()
         };
         assert_eq!(all, expected);

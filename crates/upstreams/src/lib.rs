@@ -57,4 +57,4 @@ pub use targets::{ADDRESSES_MAX, Place, TARGETS_MAX, Target, TargetError, Target
 pub use tend::{Tending, address_key, client_key, flow_key};
 pub use tended::Tended;
 pub use times::Times;
-pub use tried::{TRIES_MAX, Tried, Upstream};
+pub use tried::{Caller, TRIES_MAX, Tried, Upstream};

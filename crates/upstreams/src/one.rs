@@ -3,8 +3,10 @@
 use crate::health::Health;
 use crate::settings::Settings;
 use crate::times::Times;
+use corelane::service::parts::Share;
 use corelane::{Address, Instant};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// For how long a use of another client counts.
@@ -44,6 +46,9 @@ pub struct Counts {
     pub ejections: u64,
     /// Checks that have failed.
     pub checks_failed: u64,
+    /// Uses that it was not given, because it, or their client there, had as many as may be.
+    #[serde(default)]
+    pub full: u64,
     /// Bytes that it was sent.
     pub bytes_to: u64,
     /// Bytes that have come from it.
@@ -80,6 +85,7 @@ impl Counts {
         self.retries = of(self.retries, other.retries);
         self.ejections = of(self.ejections, other.ejections);
         self.checks_failed = of(self.checks_failed, other.checks_failed);
+        self.full = of(self.full, other.full);
         self.bytes_to = of(self.bytes_to, other.bytes_to);
         self.bytes_from = of(self.bytes_from, other.bytes_from);
     }
@@ -111,6 +117,8 @@ pub(crate) struct One {
     /// Its name has this address no more.
     pub is_leaving: bool,
     pub uses: u32,
+    /// Those of each client that has some.
+    pub uses_of: BTreeMap<u64, u32>,
     /// Connections to it that are open.
     pub connections: u32,
     pub standing: i64,
@@ -144,8 +152,30 @@ impl One {
         self.serves() && self.health.ejected_until(now).is_none()
     }
 
-    /// A use of this client has begun.
-    pub fn used_by(&mut self, client: u64, now: Instant) {
+    /// Whether it may have one more use of this client, of so many at the most. A client never has more than it leaves to others.
+    pub fn has_room(&self, most: u32, client: u64) -> bool {
+        let share = Share { limit: most, used: self.uses };
+        share.admits(self.uses_of.get(&client).copied().unwrap_or(0))
+    }
+
+    /// A use of this client ends.
+    ///
+    /// # Panics
+    /// If none is under way.
+    pub fn end_use(&mut self, client: u64) {
+        // reason: documented.
+        let held = self.uses_of.get_mut(&client).filter(|_| self.uses > 0).expect("a use ends once, and is its client's");
+        *held -= 1;
+        if *held == 0 {
+            self.uses_of.remove(&client);
+        }
+        self.uses -= 1;
+    }
+
+    /// A use of this client begins.
+    pub fn begin_use(&mut self, client: u64, now: Instant) {
+        (self.uses, self.counts.uses) = (self.uses + 1, self.counts.uses + 1);
+        *self.uses_of.entry(client).or_default() += 1;
         if self.client.replace(client).is_some_and(|before| before != client) {
             self.shared_at = Some(now);
         }

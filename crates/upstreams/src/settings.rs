@@ -1,5 +1,6 @@
 //! How upstreams are chosen, and when one is left out.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,10 +56,12 @@ pub struct Settings {
     pub check: Option<Check>,
     /// From one resolution of a name to its next.
     pub resolve_every: Duration,
+    /// Uses of one upstream that are under way at once, on one lane; none for its part of the lane's connections ([`Upstreams::bound_uses`](crate::Upstreams::bound_uses)).
+    pub uses_max: Option<NonZeroU32>,
 }
 
 impl Settings {
-    /// In turn; five failures eject for ten seconds first and five minutes at the most; names are resolved each 30 seconds; no checks, no slow start.
+    /// In turn; five failures eject for ten seconds first and five minutes at the most; names are resolved each 30 seconds; no checks, no slow start, no bound of uses but the lane's.
     pub const fn new() -> Self {
         Self {
             balance: Balance::RoundRobin,
@@ -68,6 +71,7 @@ impl Settings {
             slow_start: Duration::ZERO,
             check: None,
             resolve_every: Duration::from_secs(30),
+            uses_max: None,
         }
     }
 }

@@ -10,11 +10,12 @@ use crate::reach::{Reach, named};
 use crate::settings::{Check, Settings};
 use crate::shown::{Row, State};
 use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
-use crate::tried::{Tried, Upstream};
+use crate::tried::{Caller, Tried, Upstream};
 use corelane::service::Random;
 use corelane::{Address, Instant};
 use std::cmp::Ordering;
-use std::num::NonZeroU16;
+use std::collections::BTreeMap;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ struct Entry {
 #[derive(Debug)]
 pub struct Upstreams {
     settings: Settings,
+    /// Uses of one upstream at once, where the settings say nothing.
+    uses_share: u32,
     /// The site whose they are, where there are several.
     site: Option<Arc<str>>,
     lane: usize,
@@ -72,6 +75,7 @@ impl Upstreams {
         let listed = targets.all().iter().map(|target| Listed::new(target, None)).collect();
         let mut table = Self {
             settings,
+            uses_share: u32::MAX,
             site: None,
             lane,
             speaks_tls: targets.speak_tls(),
@@ -98,6 +102,15 @@ impl Upstreams {
     /// They are of this site, beside others of the same service: they are shown as `SITE/UPSTREAM`, and that names them to operators as well.
     pub fn name_site(&mut self, site: &str) {
         self.site = Some(site.into());
+    }
+
+    /// An upstream takes so many uses at once, where the settings say nothing: a part of what a lane has, so that one that is silent leaves some to the others.
+    pub fn bound_uses(&mut self, most: u32) {
+        self.uses_share = most.max(1);
+    }
+
+    fn uses_max(&self) -> u32 {
+        self.settings.uses_max.map_or(self.uses_share, NonZeroU32::get)
     }
 
     /// A name as it is shown.
@@ -272,6 +285,7 @@ impl Upstreams {
             is_drained: listed.is_drained,
             is_leaving: false,
             uses: 0,
+            uses_of: BTreeMap::new(),
             connections: 0,
             standing: 0,
             taken_at: 0,
@@ -319,28 +333,34 @@ impl Upstreams {
         }
     }
 
-    /// Begins a use: the next upstream in rotation that was not tried. Where all others are ejected, one of those; where none serves, none. `key` is for
-    /// [`Balance::Hash`](crate::Balance::Hash) ([`address_key`](crate::address_key), [`flow_key`](crate::flow_key)). [`Upstreams::end`] is owed for it.
-    pub fn begin(&mut self, now: Instant, key: u64, tried: &Tried) -> Option<Upstream> {
-        self.begin_in(0, now, key, tried)
+    /// Begins a use: the next upstream in rotation that was not tried. Where all others are ejected, one of those; where none serves, none. One that has as many uses as it may have at once, or
+    /// its share of this client's, is passed over. [`Upstreams::end`] is owed for it.
+    pub fn begin(&mut self, now: Instant, caller: Caller, tried: &Tried) -> Option<Upstream> {
+        self.begin_in(0, now, caller, tried)
     }
 
     /// The same of those in this [group](Target::group).
-    pub fn begin_in(&mut self, group: u16, now: Instant, key: u64, tried: &Tried) -> Option<Upstream> {
-        let taken = self.choose(group, now, key, tried)?;
+    pub fn begin_in(&mut self, group: u16, now: Instant, caller: Caller, tried: &Tried) -> Option<Upstream> {
+        let taken = self.choose(group, now, caller, tried)?;
         self.turn += 1;
         let entry = &mut self.entries[usize::from(taken)];
         // reason: candidates are those that are there.
         let one = entry.one.as_mut().expect("one that was chosen is there");
-        (one.uses, one.taken_at) = (one.uses + 1, self.turn);
-        one.counts.uses += 1;
+        one.taken_at = self.turn;
+        one.begin_use(caller.client, now);
         Some(Upstream { index: taken, generation: entry.generation })
     }
 
-    fn choose(&mut self, group: u16, now: Instant, key: u64, tried: &Tried) -> Option<u16> {
-        self.gather(tried, |one| one.group == group && one.is_in_rotation(now), now);
+    /// Whether one of these serves, and has no room for this client: more would be taken once what is under way there has ended.
+    pub fn is_full(&self, group: u16, client: u64) -> bool {
+        let most = self.uses_max();
+        self.all().any(|one| one.group == group && one.serves() && !one.has_room(most, client))
+    }
+
+    fn choose(&mut self, group: u16, now: Instant, Caller { key, client }: Caller, tried: &Tried) -> Option<u16> {
+        self.gather(tried, client, |one| one.group == group && one.is_in_rotation(now), now);
         if self.candidates.is_empty() {
-            self.gather(tried, |one| one.group == group && one.serves(), now);
+            self.gather(tried, client, |one| one.group == group && one.serves() && !one.is_in_rotation(now), now);
         }
         let ahead = std::mem::take(&mut self.ahead) % self.candidates.len().max(1);
         let mut taken = None;
@@ -355,24 +375,30 @@ impl Upstreams {
         taken
     }
 
-    fn gather(&mut self, tried: &Tried, is_fit: impl Fn(&One) -> bool, now: Instant) {
-        self.candidates.clear();
+    fn gather(&mut self, tried: &Tried, client: u64, is_fit: impl Fn(&One) -> bool, now: Instant) {
+        let most = self.uses_max();
+        let Self { entries, candidates, settings, .. } = self;
+        candidates.clear();
         let mut least = u16::MAX;
-        for (index, Entry { generation, one }) in (0..).zip(&self.entries) {
-            let Some(one) = one.as_ref().filter(|one| is_fit(one)) else { continue };
+        for (index, Entry { generation, one }) in (0..).zip(entries) {
+            let Some(one) = one.as_mut().filter(|one| is_fit(one)) else { continue };
             if tried.has(Upstream { index, generation: *generation }) {
+                continue;
+            }
+            if !one.has_room(most, client) {
+                one.counts.full += 1;
                 continue;
             }
             // Others are for when none of these can be had (RFC 2782).
             match one.priority.cmp(&least) {
-                Ordering::Less => self.candidates.clear(),
+                Ordering::Less => candidates.clear(),
                 Ordering::Equal => {}
                 Ordering::Greater => continue,
             }
             least = one.priority;
-            self.candidates.push(Candidate {
+            candidates.push(Candidate {
                 index,
-                weight: one.weight_now(now, &self.settings),
+                weight: one.weight_now(now, settings),
                 whole_weight: one.weight,
                 uses: one.uses,
                 mark: one.mark,
@@ -447,11 +473,6 @@ impl Upstreams {
         one.health.answered(now);
     }
 
-    /// A use that has begun is this client's ([`client_key`](crate::client_key)).
-    pub fn used_by(&mut self, upstream: Upstream, client: u64, now: Instant) {
-        self.there(upstream).used_by(client, now);
-    }
-
     /// A use has failed; it has still to be ended. `client` is whose bytes may have caused that, if the upstream had got some: where others use the upstream too, failures that go with one client alone
     /// eject nobody. Returns whether it was ejected for that.
     pub fn failed(&mut self, upstream: Upstream, now: Instant, failure: Failure, client: Option<u64>) -> Option<Ejected> {
@@ -482,14 +503,12 @@ impl Upstreams {
         counts.bytes_from += from as u64;
     }
 
-    /// A use ends.
+    /// A use ends, which began for this [client](Caller::client).
     ///
     /// # Panics
     /// If none is under way.
-    pub fn end(&mut self, upstream: Upstream) {
-        let one = self.there(upstream);
-        assert!(one.uses > 0, "a use ends once");
-        one.uses -= 1;
+    pub fn end(&mut self, upstream: Upstream, client: u64) {
+        self.there(upstream).end_use(client);
         self.settle(upstream.index);
     }
 

@@ -112,7 +112,7 @@ pub fn client_key(peer: &Address) -> u64 {
     }
 }
 
-/// The key by which each flow has an upstream of its own: IP address and port.
+/// The key by which each flow has an upstream of its own: the client's IP address and port. At one address and port that is served, these tell all flows apart. It is not the hash by which flows are steered to lanes, so each lane, and each process of a host, finds the same upstream.
 pub fn flow_key(peer: &Address) -> u64 {
     Random::new(address_key(peer) ^ u64::from(peer.port())).bits()
 }

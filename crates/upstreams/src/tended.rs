@@ -46,6 +46,8 @@ impl Tended {
     pub fn tend<T: Talk, S: 'static>(&mut self, cx: &mut Cx<'_, T>, session: impl FnMut(Probe) -> S) {
         if !self.is_draining {
             self.upstreams.start(cx.now());
+            // A use has two connections: its client's, and its own.
+            self.upstreams.bound_uses(cx.connections_max() / 4);
             tend(cx, &mut self.upstreams, &mut self.checks, self.tending, session);
             self.alarm_next(cx);
         }

@@ -12,6 +12,15 @@ pub struct Upstream {
     pub(crate) generation: NonZeroU16,
 }
 
+/// Whom a use is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// By which [`Balance::Hash`](crate::Balance::Hash) chooses: [`address_key`](crate::address_key) or [`flow_key`](crate::flow_key).
+    pub key: u64,
+    /// The client, who has a share of what an upstream takes, and whose bytes may make it fail: [`client_key`](crate::client_key).
+    pub client: u64,
+}
+
 /// The upstreams that one use has tried: it tries none twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tried([Option<Upstream>; TRIES_MAX]);

@@ -216,6 +216,9 @@ impl Desk {
     #[inline]
     pub fn begin_request(&self) {
         self.given.set(None);
+        if let Some(log) = &self.log {
+            log.borrow_mut().passed.clear();
+        }
     }
 
     /// It has answered.

@@ -14,6 +14,9 @@ use corelane::service::{Chain, ConnectionId, Hold, Input, Order, Output, Refused
 use corelane::{Cx, Next};
 use corelane_wire::http1::{Refusal, Status};
 
+/// Why an exchange could not answer, as the log has it.
+const WANT: &str = "no-memory";
+
 /// How an exchange stands after a step.
 enum After {
     /// It goes on at once.
@@ -166,6 +169,7 @@ impl<A: Application> Http<A> {
 
     /// Answers for an exchange that could not.
     fn answer_failed(&mut self, call: &mut Call<'_, '_, A::Talk>, mut running: Running<A>, status: Status) -> Served<A> {
+        running.because(Some(WANT).filter(|_| status == Status::SERVICE_UNAVAILABLE));
         let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
         let Ok(answered) = reply.status::<Answered>(status) else { return Served::Close };
         note_answered(&mut running, &answered);
@@ -371,7 +375,9 @@ impl<A: Application> Http<A> {
             let mut sent = running.sent;
             let mut parts = Parts::new(call.output, &mut framing, &mut sent.bytes, running.body.is_ended());
             let produced = running.exchange.produce(&mut self.application, call.cx, &mut parts);
+            let why = parts.why();
             running.note_sent(sent);
+            running.because(why);
             running.stage = Stage::Room(framing);
             match produced {
                 _ if framing == Framing::Length(0) => return leave(call.output, running),

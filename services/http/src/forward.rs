@@ -107,7 +107,7 @@ impl Forward {
         &mut self,
         cx: &mut Cx<'_>,
         request: &Request<'_>,
-        reply: Reply<'_>,
+        mut reply: Reply<'_>,
     ) -> Result<Handled<A>, Refused> {
         // It would show a script what it may not see (RFC 9110 section 9.3.8).
         if request.method() == Method::Trace {
@@ -119,7 +119,11 @@ impl Forward {
         let Some(peer) = cx.peer(cx.id()) else { return Err(Refused::Memory) };
         let (address, is_secured) = (peer.address.clone(), peer.learned.is_some());
         let asker = Asker { address: address.ip().map(|ip| ip.to_canonical()), is_secured };
-        match begin(&self.hub, cx, request.head, (&address, asker)) {
+        let begun = begin(&self.hub, cx, request.head, (&address, asker));
+        let mut hub = self.hub.borrow_mut();
+        reply.passed(begun.ok().and_then(|way| hub.name_of(way)), begun.err().map(Fault::word));
+        drop(hub);
+        match begun {
             Ok(way) => Ok((Forwarded::new(self.hub.clone(), way), First::Relay).into()),
             Err(Fault::Memory) => Err(Refused::Memory),
             Err(fault) => explain(cx, fault, reply),

@@ -13,6 +13,7 @@ mod format;
 mod kept;
 mod lane;
 mod note;
+mod passed;
 
 pub(crate) use format::{Asked, Ended};
 pub use format::{LogFormat, Sent};

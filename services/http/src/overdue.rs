@@ -43,6 +43,7 @@ impl<A: Application> Http<A> {
                 // It waits to be told to go on, as it may, and it is another server that has not said so.
                 if running.relaying == Relaying::Reads && !running.is_invited {
                     call.cx.count(HttpCounter::ForwardsTimedOut, 1);
+                    running.because(Some("uninvited"));
                     return self.answer(call, (Status::GATEWAY_TIMEOUT, UNINVITED), Trace::Noted(&mut running.note));
                 }
                 self.answer_overdue(call, CONTENT, Trace::Noted(&mut running.note))

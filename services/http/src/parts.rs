@@ -15,11 +15,22 @@ pub struct Parts<'o> {
     /// Bytes of content that were written.
     sent: &'o mut u64,
     has_all_content: bool,
+    /// Why the answer is broken off, for the log.
+    why: Option<&'static str>,
 }
 
 impl<'o> Parts<'o> {
     pub(crate) fn new(output: &'o mut Output, framing: &'o mut Framing, sent: &'o mut u64, has_all_content: bool) -> Self {
-        Self { output, framing, sent, has_all_content }
+        Self { output, framing, sent, has_all_content, why: None }
+    }
+
+    /// The answer is broken off for this, which the log is to have.
+    pub(crate) fn because(&mut self, why: &'static str) {
+        self.why = Some(why);
+    }
+
+    pub(crate) fn why(&self) -> Option<&'static str> {
+        self.why
     }
 
     /// Whether the request's content has come to its end: more of it may not be asked for ([`Produced::Content`](crate::Produced::Content)).

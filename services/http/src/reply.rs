@@ -33,6 +33,13 @@ impl<'o> Reply<'o> {
         Answer::new(Now { output, desk }, desk.clone(), facts, status)
     }
 
+    /// The log is to have that the request was sent on to this upstream, if one is chosen; where this server answers, `why` says why.
+    pub(crate) fn passed(&mut self, upstream: Option<&str>, why: Option<&'static str>) {
+        if let Some(log) = self.desk.log() {
+            self.trace.passed(log, upstream, why);
+        }
+    }
+
     /// An answer that another server has given, with its date where it has one.
     pub(crate) fn passed_on(self, status: Status, date: Option<&[u8]>) -> Answer<Now<'o>> {
         let Some(date) = date else { return self.answer(status) };

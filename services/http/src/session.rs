@@ -163,6 +163,13 @@ impl<A: Application> Running<A> {
         }
     }
 
+    /// Why this server has answered, or breaks off, for the log.
+    pub fn because(&mut self, why: Option<&'static str>) {
+        if let (Some(note), Some(why)) = (&mut self.note, why) {
+            note.because(why);
+        }
+    }
+
     /// Its answer has begun.
     pub fn begin_answer(&mut self, begun: Begun, desk: &Desk) {
         let Begun { framing, status, is_kept } = begun;

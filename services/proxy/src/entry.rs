@@ -68,7 +68,7 @@ const SESSION_IDLE: Time = Time::new("session-idle", "how long nothing may come 
 );
 
 /// Options of connections, and of what is only known over one: they mean nothing to datagrams.
-const OF_CONNECTIONS: [(&str, &str); 10] = [
+const OF_CONNECTIONS: [(&str, &str); 11] = [
     (LOG.name, "a log has a line for each connection"),
     (SNI.name, "names are those of TLS over TCP"),
     (IN_KERNEL.name, "the kernel passes on streams alone"),
@@ -80,6 +80,7 @@ const OF_CONNECTIONS: [(&str, &str); 10] = [
         upstreams::CHECK_NAMES[0],
         "nothing tells whether a server takes datagrams; one that the network says is not there is left out",
     ),
+    (upstreams::CONNECTIONS_NAME, "sessions are bounded by datagram_sockets_max"),
     (upstreams::CHECK_NAMES[1], "nothing is asked by datagrams"),
     (upstreams::CHECK_NAMES[2], "nothing is asked by datagrams"),
 ];
@@ -192,6 +193,7 @@ mod tests {
             ("", "write ?to=HOST:PORT"),
             ("?to=a:1&check=1s", "option \"check\": it means nothing with udp://"),
             ("?to=a:1&check-path=/", "option \"check-path\": it means nothing with udp://"),
+            ("?to=a:1&upstream-connections=9", "option \"upstream-connections\": it means nothing with udp://"),
             ("?to=a:1&log=/x", "option \"log\": it means nothing with udp://"),
             ("?to=a:1&send-proxy=v2", "option \"send-proxy\": it means nothing with udp://"),
             ("?to=a:1&proxy-from=10.0.0.0/8", "option \"proxy-from\": it means nothing with udp://"),

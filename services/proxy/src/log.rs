@@ -1,8 +1,8 @@
 //! The log: a line for each client at its end.
 //!
 //! ```text
-//! 192.0.2.1:50412 [Thu, 01 Jan 2026 00:00:01 GMT] 10.0.0.2:80 96 5177 0.348123 end
-//! client           its end                        upstream    to from seconds  how
+//! 192.0.2.1:50412 [Thu, 01 Jan 2026 00:00:01 GMT] 10.0.0.2:80 96 5177 0.348123 cut upstream
+//! client           its end                        upstream    to from seconds  how why
 //! ```
 //!
 //! A thread writes it ([`corelane::service::journal`]), so no lane waits for a disk. What it cannot keep is lost, and said.
@@ -12,6 +12,7 @@ use corelane::service::entry::Beside;
 use corelane::service::journal::{Journal, Lines};
 use corelane::service::{ConnectionId, Ending};
 use corelane::{Address, Cx, Instant, Lanes, Talk};
+use corelane_upstreams::Failure;
 use corelane_wire::http1::Date;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -55,6 +56,49 @@ impl ProxyLog {
     }
 }
 
+/// Why a client is broken off: a word of a fixed set, nothing that anybody has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// None is there that takes clients.
+    NoUpstream,
+    /// Those that are there have as many clients as they may have, or as this one may have there.
+    UpstreamFull,
+    /// As many as may wait already for names to be resolved.
+    Waiting,
+    /// Those that were tried have failed, the last one so.
+    Failed(Failure),
+    /// TLS did not come about.
+    NoTls,
+    /// The lane has no place, descriptor or memory for a connection to an upstream.
+    Full,
+    /// Nobody serves the name that it asks for.
+    UnknownName,
+    /// What it has said first is no TLS that asks for a name, or is not whole.
+    NoHello,
+    /// Its upstream has broken off.
+    Upstream,
+    /// The connection to its upstream has come to a limit.
+    UpstreamLimit,
+}
+
+impl Why {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::NoUpstream => "no-upstream",
+            Self::UpstreamFull => "upstream-full",
+            Self::Waiting => "waiting",
+            Self::Failed(Failure::Timeout) => "connect-timeout",
+            Self::Failed(_) => "unreachable",
+            Self::NoTls => "no-tls",
+            Self::Full => "full",
+            Self::UnknownName => "unknown-name",
+            Self::NoHello => "no-hello",
+            Self::Upstream => "upstream",
+            Self::UpstreamLimit => "upstream-limit",
+        }
+    }
+}
+
 /// A client that has not ended.
 struct Logged {
     address: String,
@@ -63,6 +107,8 @@ struct Logged {
     upstream: Option<String>,
     to: u64,
     from: u64,
+    /// Why it is broken off, as soon as that is known.
+    why: Option<Why>,
 }
 
 /// One lane's part of the log.
@@ -81,7 +127,7 @@ impl std::fmt::Debug for LaneLog {
 impl LaneLog {
     /// A client has come.
     pub fn begin(&mut self, client: ConnectionId, address: &Address, now: Instant) {
-        let logged = Logged { address: address.to_string(), began: now, upstream: None, to: 0, from: 0 };
+        let logged = Logged { address: address.to_string(), began: now, upstream: None, to: 0, from: 0, why: None };
         self.clients.insert(client, logged);
     }
 
@@ -89,6 +135,13 @@ impl LaneLog {
     pub fn join(&mut self, client: ConnectionId, upstream: &Address) {
         if let Some(logged) = self.clients.get_mut(&client) {
             logged.upstream = Some(upstream.to_string());
+        }
+    }
+
+    /// It is broken off, for this; what was known first stays.
+    pub fn break_off(&mut self, client: ConnectionId, why: Why) {
+        if let Some(logged) = self.clients.get_mut(&client) {
+            logged.why.get_or_insert(why);
         }
     }
 
@@ -100,20 +153,21 @@ impl LaneLog {
     }
 
     /// It has ended.
-    pub fn end(&mut self, cx: &mut Cx<'_, impl Talk>, client: ConnectionId, ending: Ending) {
+    pub fn end(&mut self, cx: &mut Cx<'_, impl Talk>, client: ConnectionId, ending: Ending, is_draining: bool) {
         let Some(logged) = self.clients.remove(&client) else { return };
         let (took, day) = (cx.now() - logged.began, cx.time_of_day().as_secs());
         let date = Date::from_unix_seconds(i64::try_from(day).unwrap_or(i64::MAX)).text();
-        let Logged { address, upstream, to, from, .. } = &logged;
+        let Logged { address, upstream, to, from, why, .. } = &logged;
         self.line.clear();
         let written = writeln!(
             self.line,
-            "{address} [{}] {} {to} {from} {}.{:06} {}",
+            "{address} [{}] {} {to} {from} {}.{:06} {} {}",
             String::from_utf8_lossy(&date),
             upstream.as_deref().unwrap_or("-"),
             took.as_secs(),
             took.subsec_micros(),
-            how(upstream.is_some(), ending)
+            how(upstream.is_some(), ending),
+            word(*why, ending, is_draining)
         );
         assert!(written.is_ok(), "memory takes what is written to it");
         let is_kept = self.lines.push(&self.line);
@@ -122,6 +176,18 @@ impl LaneLog {
             cx.report_kind("log", Level::Warn, format_args!("{lost} lines of the log are lost: its disk is full or slow"));
         }
         self.lines.ring();
+    }
+}
+
+/// Why it has ended so, in a word.
+fn word(why: Option<Why>, ending: Ending, is_draining: bool) -> &'static str {
+    match (ending, why) {
+        (Ending::Aborted, Some(why)) => why.word(),
+        (Ending::Aborted | Ending::Closing, _) if is_draining => "drain",
+        // Its own: it was slow for too long, say, or the lane had no memory for it.
+        (Ending::Aborted, None) => "limit",
+        (Ending::Closing, _) => "idle",
+        (Ending::Completed | Ending::EndOfStream | Ending::Error, _) => "-",
     }
 }
 

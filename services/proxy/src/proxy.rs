@@ -4,13 +4,15 @@ use crate::counters::ProxyCounter;
 use crate::ends::{Client, End, Server, Stage, Told};
 use crate::header::header;
 use crate::live::live;
-use crate::log::{LaneLog, ProxyLog};
+use crate::log::{LaneLog, ProxyLog, Why};
 use crate::routes::Routes;
 use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Notes, Outcome};
 use corelane::{Address, Input, Next, Output, Peer, StreamService};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Checked, Failure, Tended, Tending, Tried, Upstream, client_key, failure_to_agree, failure_to_connect};
+use corelane_upstreams::{
+    Caller, Checked, Failure, Tended, Tending, Tried, Upstream, client_key, failure_to_agree, failure_to_connect,
+};
 use corelane_wire::hello::{self, Step};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version, write};
 use std::fmt;
@@ -107,19 +109,21 @@ impl Proxy {
         cx.set_gauge(ProxyCounter::Upstreams, all as u64);
     }
 
-    /// Begins a connection to an upstream that this client has not tried. None if there is none, or the lane has no place.
+    /// Begins a connection to an upstream that this client has not tried.
+    ///
+    /// # Errors
+    /// Why there is none: no upstream, or no place on the lane.
     fn connect(
         &mut self,
         cx: &mut Cx<'_>,
         (client, group): (ConnectionId, u16),
         mut tried: Tried,
-    ) -> Option<(ConnectionId, Upstream)> {
-        let (key, asker) = cx.peer_address(client).map(|address| (self.tended.key(address), client_key(address)))?;
-        if tried.is_full() {
-            return None;
-        }
+    ) -> Result<(ConnectionId, Upstream), Why> {
+        let caller = cx.peer_address(client).map(|from| Caller { key: self.tended.key(from), client: client_key(from) });
+        let caller = caller.filter(|_| !tried.is_full()).ok_or(Why::NoUpstream)?;
         let since = cx.now();
-        let upstream = self.tended.upstreams.begin_in(group, since, key, &tried)?;
+        let upstream = self.tended.upstreams.begin_in(group, since, caller, &tried);
+        let upstream = upstream.ok_or_else(|| self.why_nobody(group, caller, tried))?;
         // reason: it is in use.
         let reach = self.tended.upstreams.reach(upstream).expect("an upstream that was taken is there");
         let is_secured = reach.is_secured();
@@ -129,7 +133,7 @@ impl Proxy {
             self.header.filter(|_| is_secured).zip(cx.peer(client)).map(|(version, peer)| header(version, &peer, &mut memory));
         let reach = reach.preface(&memory[..bytes.unwrap_or(0)]);
         tried.add(upstream);
-        self.tended.upstreams.used_by(upstream, asker, since);
+        let asker = caller.client;
         let session = End::Server(Server { client, asker, upstream, group, tried, since, stage: Stage::Connecting, littles: 0 });
         match reach.dial(cx, session) {
             Ok(server) => {
@@ -139,25 +143,36 @@ impl Proxy {
                 }
                 // The client takes what comes on it, or does not.
                 cx.charge_to(server, client);
-                Some((server, upstream))
+                Ok((server, upstream))
             }
             Err(error) => {
                 cx.report_kind("connect", Level::Warn, format_args!("no connection to an upstream: {error}"));
-                self.tended.upstreams.end(upstream);
-                None
+                self.tended.upstreams.end(upstream, asker);
+                Err(Why::Full)
             }
         }
     }
 
+    /// Why there is no upstream for a client that has tried these.
+    fn why_nobody(&self, group: u16, caller: Caller, tried: Tried) -> Why {
+        let is_full = tried.count() == 0 && self.tended.upstreams.is_full(group, caller.client);
+        if is_full { Why::UpstreamFull } else { Why::NoUpstream }
+    }
+
     /// Gives a client to its first upstream; where names are still to be resolved, later.
     fn begin(&mut self, cx: &mut Cx<'_>, client: ConnectionId, group: u16) -> Option<(ConnectionId, Upstream)> {
-        let server = self.connect(cx, (client, group), Tried::default());
-        if server.is_none() && self.tended.upstreams.awaits_names() && self.early.len() < self.early_max {
-            self.early.push((client, group));
-        } else if server.is_none() {
-            self.turn_away(cx, client);
+        match self.connect(cx, (client, group), Tried::default()) {
+            Ok(server) => return Some(server),
+            Err(_) if self.tended.upstreams.awaits_names() => {
+                if self.early.len() < self.early_max {
+                    self.early.push((client, group));
+                } else {
+                    self.turn_away(cx, client, Why::Waiting);
+                }
+            }
+            Err(why) => self.turn_away(cx, client, why),
         }
-        server
+        None
     }
 
     /// A name is resolved, or is not: those who have waited for that go on.
@@ -174,22 +189,29 @@ impl Proxy {
     }
 
     /// No upstream takes the client. It is broken off: an end in order would look like an answer.
-    fn turn_away(&mut self, cx: &mut Cx<'_>, client: ConnectionId) {
+    fn turn_away(&mut self, cx: &mut Cx<'_>, client: ConnectionId, why: Why) {
         let (in_rotation, all) = self.tended.upstreams.in_rotation(cx.now());
         cx.count(ProxyCounter::ClientsTurnedAway, 1);
         let words = format_args!(
-            "no upstream took a client's connection, which was broken off; {in_rotation} of {all} upstreams are in rotation: see `corelane proxy show`"
+            "no upstream took a client's connection, which was broken off ({}); {in_rotation} of {all} upstreams are in rotation: see `corelane proxy show`",
+            why.word()
         );
         cx.report_kind("turned away", Level::Warn, words);
+        self.break_off(cx, client, why);
+    }
+
+    /// Breaks a client off, and has the log say why.
+    fn break_off(&mut self, cx: &mut Cx<'_>, client: ConnectionId, why: Why) {
+        self.log.iter_mut().for_each(|log| log.break_off(client, why));
         cx.abort(client);
     }
 
     /// A client is broken off for what it asks for.
-    fn refuse(&mut self, cx: &mut Cx<'_>, client: ConnectionId, why: impl fmt::Display) {
+    fn refuse(&mut self, cx: &mut Cx<'_>, client: ConnectionId, (why, words): (Why, impl fmt::Display)) {
         cx.count(ProxyCounter::ClientsTurnedAway, 1);
-        let words = format_args!("a client was broken off, as {why}: see sni= and to=");
+        let words = format_args!("a client was broken off, as {words}: see sni= and to=");
         cx.report_kind("turned away by name", Level::Warn, words);
-        cx.abort(client);
+        self.break_off(cx, client, why);
     }
 
     /// Looks for the name that a client asks for, in what it has said so far; what is not whole must come within `read_limit`.
@@ -202,20 +224,21 @@ impl Proxy {
         let name = match hello::server_name(said, &mut memory) {
             Ok(Step::More) if !is_finished => return Next::More,
             Ok(Step::More) => {
-                self.refuse(cx, own, "it has ended before it said whom it asks for");
+                self.refuse(cx, own, (Why::NoHello, "it has ended before it said whom it asks for"));
                 return Next::Abort;
             }
             Ok(Step::Name(name)) => Some(name),
             Ok(Step::NoName) => None,
             Err(fault) => {
-                self.refuse(cx, own, fault);
+                self.refuse(cx, own, (Why::NoHello, fault));
                 return Next::Abort;
             }
         };
         // reason: nobody is asked for a name otherwise.
         let group = self.routes.as_ref().expect("clients are told apart").group(name);
         let Some(group) = group else {
-            self.refuse(cx, own, format_args!("nobody serves {:?}, the name that it asks for", name.unwrap_or_default()));
+            let words = format_args!("nobody serves {:?}, the name that it asks for", name.unwrap_or_default());
+            self.refuse(cx, own, (Why::UnknownName, words));
             return Next::Abort;
         };
         client.group = Some(group);
@@ -267,19 +290,26 @@ impl Proxy {
     }
 
     /// The connection to an upstream was not opened: another one is tried.
-    fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, failure: Option<Failure>) {
+    fn retry(&mut self, cx: &mut Cx<'_>, server: &Server, ending: Ending, failure: Option<Failure>) {
         if let Some(failure) = failure {
             self.failed(cx, server.upstream, failure, None);
         }
         let is_waiting = cx.peer_address(server.client).is_some();
-        match failure.and_then(|_| self.connect(cx, (server.client, server.group), server.tried)) {
-            Some(next) => {
+        let next = failure.ok_or(Why::Full).and_then(|_| self.connect(cx, (server.client, server.group), server.tried));
+        match next {
+            Ok(next) => {
                 self.tended.upstreams.retried(server.upstream);
                 cx.count(ProxyCounter::Retries, 1);
                 cx.notify(server.client, Told { server: next, is_joined: false });
             }
-            None if is_waiting => self.turn_away(cx, server.client),
-            None => {}
+            Err(why) if is_waiting => {
+                let last = failure.filter(|_| why == Why::NoUpstream).map(|failure| match failure {
+                    Failure::Connect if self.is_secured(server.upstream) && ending != Ending::Error => Why::NoTls,
+                    failure => Why::Failed(failure),
+                });
+                self.turn_away(cx, server.client, last.unwrap_or(why));
+            }
+            Err(_) => {}
         }
     }
 
@@ -300,11 +330,11 @@ impl Proxy {
         match server.stage {
             Stage::Connecting if ending == Ending::Error => {
                 let failure = failure_to_connect(cx.fault());
-                self.retry(cx, server, failure);
+                self.retry(cx, server, ending, failure);
             }
             Stage::Connecting => match self.disagreed(cx, server, ending) {
-                Some(failure) => self.retry(cx, server, Some(failure)),
-                None => cx.abort(server.client),
+                Some(failure) => self.retry(cx, server, ending, Some(failure)),
+                None => self.break_off(cx, server.client, Why::UpstreamLimit),
             },
             stage => {
                 self.tended.upstreams.disconnected(server.upstream);
@@ -312,11 +342,12 @@ impl Proxy {
                     self.failed(cx, server.upstream, Failure::Reset, Some(server.asker));
                 }
                 if is_cut(ending) {
-                    cx.abort(server.client);
+                    let why = if ending == Ending::Error { Why::Upstream } else { Why::UpstreamLimit };
+                    self.break_off(cx, server.client, why);
                 }
             }
         }
-        self.tended.upstreams.end(server.upstream);
+        self.tended.upstreams.end(server.upstream, server.asker);
     }
 
     /// An upstream has taken a client's connection.
@@ -404,7 +435,7 @@ impl StreamService for Proxy {
         };
         let server = group.and_then(|group| self.begin(cx, client, group));
         if group.is_none() {
-            self.refuse(cx, client, "nobody serves the name that it asks for");
+            self.refuse(cx, client, (Why::UnknownName, "nobody serves the name that it asks for"));
         }
         End::Client(Client { group, server, is_joined: false })
     }
@@ -470,7 +501,7 @@ impl StreamService for Proxy {
     fn closed(&mut self, cx: &mut Cx<'_>, session: End, ending: Ending) {
         if let (End::Client(_), Some(log)) = (&session, &mut self.log) {
             let own = cx.id();
-            log.end(cx, own, ending);
+            log.end(cx, own, ending, self.tended.is_draining());
         }
         match session {
             End::Client(Client { server: Some((server, _)), is_joined, .. }) if !is_joined || is_cut(ending) => cx.abort(server),

@@ -15,7 +15,9 @@ use corelane::admin::reports::Level;
 use corelane::service::{Arrival, Declaration, Fault, Outcome, OwnCounter, Reason, ServiceError, SocketId, TRAIN_DATAGRAMS_MAX};
 use corelane::{Address, Cx, DatagramService, Datagrams, Replies, Silent};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Failure, Listing, Source, Target, Tended, Tending, Tried, Upstream, client_key, failure_to_connect};
+use corelane_upstreams::{
+    Caller, Failure, Listing, Source, Target, Tended, Tending, Tried, Upstream, client_key, failure_to_connect,
+};
 use sessions::{Room, Session, Sessions, Towards};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -104,7 +106,7 @@ impl UdpProxy {
                 return None;
             }
         };
-        let upstream = self.choose(cx, arrival)?;
+        let upstream = self.choose(cx, arrival, asker)?;
         // Nobody makes room for one that no upstream serves.
         if let Some(oldest) = oldest {
             cx.count(UdpCounter::SessionsMadeRoom, 1);
@@ -119,8 +121,9 @@ impl UdpProxy {
     }
 
     /// The upstream of a new session. None where none serves; that is counted.
-    fn choose(&mut self, cx: &mut Cx<'_>, arrival: &Arrival) -> Option<Upstream> {
-        let upstream = self.tended.upstreams.begin(cx.now(), self.tended.key(&arrival.peer), &Tried::default());
+    fn choose(&mut self, cx: &mut Cx<'_>, arrival: &Arrival, client: u64) -> Option<Upstream> {
+        let caller = Caller { key: self.tended.key(&arrival.peer), client };
+        let upstream = self.tended.upstreams.begin(cx.now(), caller, &Tried::default());
         if upstream.is_none() {
             cx.count(UdpCounter::ClientsTurnedAway, arrival.datagrams());
             let (in_rotation, all) = self.tended.upstreams.in_rotation(cx.now());
@@ -134,7 +137,6 @@ impl UdpProxy {
 
     fn begin(&mut self, cx: &mut Cx<'_>, arrival: &Arrival, asker: u64, upstream: Upstream) -> Option<u32> {
         let (now, served) = (cx.now(), cx.socket());
-        self.tended.upstreams.used_by(upstream, asker, now);
         let to = self.address(upstream);
         match cx.open_datagrams(any_for(&to), Some(to)) {
             Ok(socket) => {
@@ -146,7 +148,7 @@ impl UdpProxy {
                 Some(index)
             }
             Err(error) => {
-                self.tended.upstreams.end(upstream);
+                self.tended.upstreams.end(upstream, asker);
                 match error {
                     ServiceError::Draining => cx.count(UdpCounter::SessionsRefused, arrival.datagrams()),
                     error => self.refuse(cx, arrival, &error.to_string()),
@@ -239,7 +241,7 @@ impl UdpProxy {
         if session.is_open {
             self.tended.upstreams.disconnected(session.upstream);
         }
-        self.tended.upstreams.end(session.upstream);
+        self.tended.upstreams.end(session.upstream, session.asker);
         cx.set_gauge(UdpCounter::Sessions, self.sessions.count().into());
     }
 

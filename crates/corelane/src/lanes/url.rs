@@ -52,6 +52,9 @@ impl Url {
             return Err(wrong("what follows :// must be HOST:PORT, and a path behind it means nothing"));
         }
         let (host, port) = split(rest).ok_or_else(|| wrong("an IPv6 address must stand in brackets"))?;
+        if host.is_empty() && port.is_some() {
+            return Err(wrong(&without_address(text)));
+        }
         let is_odd = |byte: char| byte.is_control() || byte.is_whitespace() || "/?#@[]".contains(byte);
         if host.is_empty() || host.contains(is_odd) {
             return Err(wrong("what follows :// must be HOST:PORT and nothing else"));
@@ -173,6 +176,15 @@ pub(crate) fn unfit(text: &str, why: &str) -> Error {
     Error::Url { text: text.to_owned(), why: why.to_owned(), expected }
 }
 
+/// Says of `tcp://:8080` that its address is missing, and names both forms that may be meant.
+fn without_address(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("tcp", text));
+    let port = rest.split(['/', '?']).next().unwrap_or_default();
+    format!(
+        "there is no address: {scheme}://[::]{port} is all addresses of this machine, and {scheme}://127.0.0.1{port} is for this machine alone"
+    )
+}
+
 /// How a Unix socket's URL is spoken to, and what follows its scheme; none for any other.
 pub(crate) fn unix(text: &str) -> Option<(Transport, &str)> {
     let connections = text.strip_prefix("unix:").map(|rest| (Transport::Tcp, rest));
@@ -276,6 +288,9 @@ mod tests {
         ] {
             assert!(matches!(Url::parse(text, 1), Err(Error::Url { .. })), "{text}");
         }
+        let both = "there is no address: tcp://[::]:8080 is all addresses of this machine, and tcp://127.0.0.1:8080 is for this machine alone";
+        let said = Url::parse("tcp://:8080", 1).unwrap_err().to_string();
+        assert!(said.contains(both), "{said}");
         assert!("tcp://localhost".parse::<Url>().is_err());
     }
 

@@ -235,6 +235,11 @@ impl<K: Talk> Cx<'_, K> {
         Ok(self.table.there(index).id)
     }
 
+    /// How many connections this service may have at once on this lane: its bound (`connections_max`), or the lane's where that is less.
+    pub fn connections_max(&self) -> u32 {
+        self.table.limits(self.service).connections_max.min(self.table.connections.share().limit)
+    }
+
     /// Has the peer of `payer` pay for what `outgoing` holds from now on, which this service has opened: for one that is opened, or used again, for that peer's sake. So bytes that come on it count for
     /// whoever they are for, and not for the server that many peers share. Memory that it holds already stays with the peer before. Does nothing if one of both has ended, if `outgoing` was accepted, and in
     /// a call for `outgoing` itself.

@@ -2,7 +2,7 @@
 
 use crate::table::{SECOND, addresses, at, table};
 use corelane::Address;
-use corelane_upstreams::{Due, Found, Listing, Settings, State, Targets, Tried, Upstreams};
+use corelane_upstreams::{Caller, Due, Found, Listing, Settings, State, Targets, Tried, Upstreams};
 
 /// What a source says.
 fn says(table: &mut Upstreams, seconds: u64, targets: Result<Option<&str>, &str>, stamp: u64) -> Option<String> {
@@ -23,7 +23,7 @@ fn a_source_names_upstreams_and_a_broken_one_leaves_those_that_are_known() {
     let up = |name: &str| (name.to_owned(), State::Up);
     assert_eq!(names(&table), ["10.0.0.9:1", "10.0.0.1:1", "10.0.0.2:1"].map(up));
     assert_eq!((table.in_rotation(at(0)), table.awaits_names()), ((3, 3), false));
-    let used = (0..10).map(|_| table.begin(at(0), 0, &Tried::default()).unwrap()).collect::<Vec<_>>();
+    let used = (0..10).map(|_| table.begin(at(0), Caller::default(), &Tried::default()).unwrap()).collect::<Vec<_>>();
     assert_eq!(table.due(at(500)), None, "it is looked at each second");
 
     let broken = says(&mut table, 1, Err("/list:2:1: it is broken"), 2);
@@ -36,7 +36,7 @@ fn a_source_names_upstreams_and_a_broken_one_leaves_those_that_are_known() {
     assert_eq!(says(&mut table, 3, Ok(Some("10.0.0.2:1,10.0.0.3:1")), 3), None);
     let states = names(&table);
     assert!(states.contains(&("10.0.0.1:1".to_owned(), State::Leaving)) && states.contains(&up("10.0.0.3:1")), "{states:?}");
-    used.into_iter().for_each(|used| table.end(used));
+    used.into_iter().for_each(|used| table.end(used, 0));
     assert_eq!(names(&table).len(), 3);
     // The settings name another source: those of this one go with it, once the other has been read.
     assert!(table.retarget(&"10.0.0.9:1,srv:_a._tcp.b".parse().unwrap(), at(4_000)));
@@ -62,14 +62,14 @@ fn those_that_serve_stay_until_those_in_their_place_are_known() {
     assert!(says(&mut table, 0, Err("/list: it is gone"), 1).is_some());
     assert_eq!(serving(&table), ["10.0.0.1:1"]);
     // One that comes back is the same, and what nobody has read goes at once.
-    let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+    let used = table.begin(at(0), Caller::default(), &Tried::default()).unwrap();
     retarget(&mut table, "10.0.0.1:1");
     assert_eq!((serving(&table), table.rows(at(0)).len(), table.serves(used)), (vec!["10.0.0.1:1".to_owned()], 1, true));
     retarget(&mut table, "file:/list,10.0.0.3:1");
     assert_eq!(serving(&table), ["10.0.0.1:1", "10.0.0.3:1"]);
     says(&mut table, 1, Ok(Some("10.0.0.2:1")), 2);
     assert!(serving(&table).iter().all(|name| ["10.0.0.2:1", "10.0.0.3:1"].contains(&name.as_str())) && !table.serves(used));
-    table.end(used);
+    table.end(used, 0);
     // A name is waited for where there is nothing else.
     retarget(&mut table, "a.test:1,b.test:1");
     assert_eq!(serving(&table).len(), 2);
@@ -112,7 +112,7 @@ fn an_address_that_comes_back_is_as_its_name() {
     };
     let drained = |table: &Upstreams| table.rows(at(0)).iter().filter(|row| row.state == State::Drained).count();
     resolve(&mut table, &["10.0.0.1:1"]);
-    let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+    let used = table.begin(at(0), Caller::default(), &Tried::default()).unwrap();
     assert_eq!(table.drain("a.test:1"), 1);
     resolve(&mut table, &["10.0.0.2:1"]);
     assert_eq!(table.enable("a.test:1", at(0)), 1, "the one that leaves does not count");
@@ -122,7 +122,7 @@ fn an_address_that_comes_back_is_as_its_name() {
     table.drain("a.test:1");
     resolve(&mut table, &["10.0.0.1:1", "10.0.0.2:1"]);
     assert_eq!((drained(&table), table.serves(used)), (2, false));
-    table.end(used);
+    table.end(used, 0);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_source_is_taken_out_with_all_that_it_names_now_and_later() {
     };
     assert_eq!(drained(&table), ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"]);
     let names = (0..9).map(|_| {
-        let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+        let used = table.begin(at(0), Caller::default(), &Tried::default()).unwrap();
         table.name(used).unwrap().to_owned()
     });
     assert!(names.into_iter().all(|name| name == "10.0.0.9:1"));

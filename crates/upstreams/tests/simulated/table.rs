@@ -4,10 +4,11 @@ use corelane::service::Random;
 use corelane::testing::for_seeds;
 use corelane::{Address, Instant};
 use corelane_upstreams::{
-    Asked, Balance, Check, Due, Failure, Gathering, Page, Row, Settings, Shown, State, TRIES_MAX, Targets, Tried, Upstream,
-    Upstreams, since,
+    Asked, Balance, Caller, Check, Due, Failure, Gathering, Page, Row, Settings, Shown, State, TRIES_MAX, Targets, Tried,
+    Upstream, Upstreams, since,
 };
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub const SECOND: Duration = Duration::from_secs(1);
@@ -82,7 +83,7 @@ impl Play {
         let (mut tried, mut rows) = (Tried::default(), Vec::new());
         loop {
             let (serving, in_rotation) = self.untried(&rows);
-            let taken = self.table.begin(self.now, self.random.bits(), &tried);
+            let taken = self.table.begin(self.now, Caller { key: self.random.bits(), client: 0 }, &tried);
             assert_eq!(taken.is_some(), serving > 0, "one is taken if one is left");
             let Some(taken) = taken else { return };
             assert!(!tried.has(taken) && self.table.serves(taken), "none is taken twice");
@@ -133,7 +134,7 @@ impl Play {
         match self.random.below(4) {
             0 => (self.table.connected(one), held.connections += 1).1,
             1 if held.connections > 0 => (self.table.disconnected(one), held.connections -= 1).1,
-            _ if held.uses > 0 => (self.table.end(one), held.uses -= 1).1,
+            _ if held.uses > 0 => (self.table.end(one, 0), held.uses -= 1).1,
             _ => {}
         }
         if held.uses + held.connections == 0 {
@@ -205,7 +206,7 @@ fn lanes_begin_with_different_ones() {
     let targets: Targets = "10.0.0.1:1,10.0.0.1:2,10.0.0.1:3".parse().unwrap();
     let first = |lane| {
         let mut table = Upstreams::new(&targets, Settings::new(), lane);
-        let taken = table.begin(at(0), 0, &Tried::default()).unwrap();
+        let taken = table.begin(at(0), Caller::default(), &Tried::default()).unwrap();
         table.address(taken).unwrap().port()
     };
     assert_eq!([0, 1, 2, 3].map(first), [1, 2, 3, 1]);
@@ -214,9 +215,9 @@ fn lanes_begin_with_different_ones() {
 fn taken(table: &mut Upstreams, now: Instant, times: usize) -> BTreeMap<u16, usize> {
     let mut counts = BTreeMap::new();
     for _ in 0..times {
-        let taken = table.begin(now, 0, &Tried::default()).unwrap();
+        let taken = table.begin(now, Caller::default(), &Tried::default()).unwrap();
         *counts.entry(table.address(taken).unwrap().port()).or_default() += 1;
-        table.end(taken);
+        table.end(taken, 0);
     }
     counts
 }
@@ -235,14 +236,14 @@ fn a_drained_one_gets_nothing_new_and_comes_back_slowly() {
 #[test]
 fn a_name_has_the_addresses_that_it_has_now() {
     let mut table = table("a.test:80", Settings { slow_start: 10 * SECOND, ..Settings::new() });
-    assert_eq!(table.begin(at(0), 0, &Tried::default()), None, "it has no address yet");
+    assert_eq!(table.begin(at(0), Caller::default(), &Tried::default()), None, "it has no address yet");
     assert_eq!(table.rows(at(0))[0].state, State::Unresolved);
     let Some(Due::Resolve { asking: 0, host, port: 80 }) = table.due(at(0)) else { panic!("its name is asked for") };
     assert_eq!((host.as_str(), table.due(at(0)), table.next_due()), ("a.test", None, Instant::NEVER));
     table.resolved(0, at(0), Ok(addresses(&["10.0.0.1:80", "10.0.0.1:80"])));
     assert_eq!((table.next_due(), table.rows(at(0)).len()), (at(30_000), 1));
     assert_eq!(table.rows(at(0))[0].state, State::Up, "the first ones start at once");
-    let held = table.begin(at(0), 0, &Tried::default()).unwrap();
+    let held = table.begin(at(0), Caller::default(), &Tried::default()).unwrap();
 
     assert!(matches!(table.due(at(30_000)), Some(Due::Resolve { .. })));
     table.resolved(0, at(30_000), Err("the name server is gone".to_owned()));
@@ -255,7 +256,7 @@ fn a_name_has_the_addresses_that_it_has_now() {
     let states = |table: &Upstreams| table.rows(at(35_000)).iter().map(|row| row.state).collect::<Vec<_>>();
     assert_eq!(states(&table), [State::Leaving, State::Rising]);
     assert!(!table.serves(held) && table.address(held).is_some());
-    table.end(held);
+    table.end(held, 0);
     assert_eq!((states(&table), table.address(held)), (vec![State::Rising], None));
 }
 
@@ -331,7 +332,7 @@ fn other_addresses_each_time_fill_no_table_without_bound() {
         let found = (0..16).map(|last| format!("10.{}.{}.{last}:80", round / 256, round % 256).parse().unwrap()).collect();
         table.resolved(0, now, Ok(found));
         // Each is held for ever.
-        let held = (0..16).filter_map(|_| table.begin(now, 0, &Tried::default())).count();
+        let held = (0..16).filter_map(|_| table.begin(now, Caller::default(), &Tried::default())).count();
         assert_eq!(held, if round < 256 { 16 } else { 0 }, "at the bound no more are taken in");
     }
     assert_eq!(table.rows(at(0)).len(), 4_096);
@@ -346,7 +347,7 @@ fn one_for_which_there_is_no_place_is_told_and_taken_in_once_there_is() {
         assert!(table.due(now).is_some());
         let found = (0..16).map(|last| format!("10.{}.{}.{last}:80", round / 256, round % 256).parse().unwrap()).collect();
         table.resolved(0, now, Ok(found));
-        held.extend((0..16).filter_map(|_| table.begin(now, 0, &Tried::default())));
+        held.extend((0..16).filter_map(|_| table.begin(now, Caller::default(), &Tried::default())));
         assert_eq!(table.take_unplaced().is_some(), round == 256);
     }
     let now = |seconds: u64| at(256 * 30_000 + seconds * 1_000);
@@ -358,7 +359,7 @@ fn one_for_which_there_is_no_place_is_told_and_taken_in_once_there_is() {
     assert_eq!(row(&table, "10.9.9.9:1").state, State::Unresolved);
     assert_eq!((table.in_rotation(now(1)), table.next_due()), ((0, 4_097), now(6)));
     assert_eq!((table.due(now(6)), table.take_unplaced()), (None, None), "it is told once");
-    table.end(held.remove(0));
+    table.end(held.remove(0), 0);
     assert_eq!((table.next_due(), table.due(now(11))), (now(11), None));
     let row = row(&table, "10.9.9.9:1");
     assert_eq!((row.state, row.fault, table.next_due()), (State::Up, None, Instant::NEVER));
@@ -368,10 +369,10 @@ fn one_for_which_there_is_no_place_is_told_and_taken_in_once_there_is() {
 fn rows_of_lanes_are_joined_by_upstream() {
     let mut one = table("10.0.0.1:1,b.test:2", Settings::new());
     let mut other = table("10.0.0.1:1,b.test:2", Settings { failures_max: 1, ..Settings::new() });
-    let first = one.begin(at(0), 0, &Tried::default()).unwrap();
+    let first = one.begin(at(0), Caller::default(), &Tried::default()).unwrap();
     one.note_bytes(first, 3, 4);
     one.answered(first, at(0), SECOND);
-    let second = other.begin(at(0), 0, &Tried::default()).unwrap();
+    let second = other.begin(at(0), Caller::default(), &Tried::default()).unwrap();
     other.connected(second);
     other.failed(second, at(0), Failure::Reset, None);
     let before = gathered([&mut one, &mut other]);
@@ -381,7 +382,7 @@ fn rows_of_lanes_are_joined_by_upstream() {
     assert_eq!((row.counts.bytes_to, row.counts.bytes_from, row.times.count()), (3, 4, 1));
     assert_eq!(row.state, State::Up, "the last one is not ejected");
 
-    one.begin(at(0), 0, &Tried::default()).unwrap();
+    one.begin(at(0), Caller::default(), &Tried::default()).unwrap();
     let later = since(&gathered([&mut one, &mut other]), &before);
     let row = &later[0].row;
     assert_eq!((row.counts.uses, row.times.count(), row.uses, row.counts.bytes_to), (1, 0, 3, 0));
@@ -411,9 +412,9 @@ fn an_operator_is_answered_in_json() {
     let mut table = table("10.0.0.1:1,b.test:2", Settings::new());
     assert!(table.due(at(0)).is_some());
     table.resolved(0, at(0), Err("no \"such\" name\n".to_owned()));
-    let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+    let used = table.begin(at(0), Caller::default(), &Tried::default()).unwrap();
     table.answered(used, at(0), Duration::from_micros(3));
-    let counts = r#""uses":1,"connects":0,"failed_connect":0,"failed_timeout":0,"failed_reset":0,"failed_answer":0,"retries":0,"ejections":0,"checks_failed":0,"bytes_to":0,"bytes_from":0"#;
+    let counts = r#""uses":1,"connects":0,"failed_connect":0,"failed_timeout":0,"failed_reset":0,"failed_answer":0,"retries":0,"ejections":0,"checks_failed":0,"full":0,"bytes_to":0,"bytes_from":0"#;
     let none = counts.replace(r#""uses":1"#, r#""uses":0"#);
     let expected = format!(
         r#"{{"all":2,"rows":[{{"name":"10.0.0.1:1","address":"10.0.0.1:1","state":"up","weight":1,"uses_open":1,"connections_open":0,"fault":null,{counts},"microseconds":[[4,1]],"microseconds_sum":3}},{{"name":"b.test:2","address":null,"state":"unresolved","weight":1,"uses_open":0,"connections_open":0,"fault":"no \"such\" name\n",{none},"microseconds":[],"microseconds_sum":0}}]}}"#
@@ -443,7 +444,7 @@ fn as_many_upstreams_as_there_may_be_on_many_lanes_are_told_within_the_bound_and
             let name: u8 = host.trim_end_matches(".test").rsplit('-').next().unwrap().parse().unwrap();
             lane.resolved(0, at(0), Ok((1..=16).map(|number| format!("10.0.{name}.{number}:80").parse().unwrap()).collect()));
         }
-        let used = lane.begin(at(0), 0, &Tried::default()).unwrap();
+        let used = lane.begin(at(0), Caller::default(), &Tried::default()).unwrap();
         lane.answered(used, at(0), Duration::from_micros(3));
     }
     let mut gathering = Gathering::new();
@@ -501,7 +502,7 @@ fn lanes_that_tell_different_numbers_of_rows_are_added_up_right() {
     let many: Vec<String> = (1..=64).map(|port| format!("10.0.0.1:{port}")).collect();
     let mut lanes = [0, 1].map(|lane| Upstreams::new(&many.join(",").parse().unwrap(), Settings::new(), lane));
     for lane in &mut lanes {
-        (0..64).for_each(|_| assert!(lane.begin(at(0), 0, &Tried::default()).is_some()));
+        (0..64).for_each(|_| assert!(lane.begin(at(0), Caller::default(), &Tried::default()).is_some()));
     }
     let mut gathering = Gathering::new();
     while let Some(question) = gathering.question() {
@@ -540,10 +541,10 @@ fn what_an_operator_said_of_a_name_holds_for_its_next_addresses() {
     let mut table = table("a.test:80", Settings { failures_max: 1, ..Settings::new() });
     assert!(table.due(at(0)).is_some());
     table.resolved(0, at(0), Ok(addresses(&["10.0.0.1:80", "10.0.0.3:80"])));
-    let used = table.begin(at(0), 0, &Tried::default()).unwrap();
+    let used = table.begin(at(0), Caller::default(), &Tried::default()).unwrap();
     assert!(table.failed(used, at(0), Failure::Connect, None).is_some());
     assert_eq!(table.rows(at(0)).iter().map(|row| row.counts.ejections).sum::<u64>(), 1);
-    table.end(used);
+    table.end(used, 0);
     assert_eq!(table.drain("a.test:80"), 2);
     assert!(table.due(at(30_000)).is_some());
     table.resolved(0, at(30_000), Ok(addresses(&["10.0.0.2:80", "10.0.0.4:80"])));
@@ -557,19 +558,17 @@ fn a_client_that_makes_an_upstream_fail_takes_it_from_nobody() {
     let mut table = Upstreams::new(&"10.0.0.1:1,10.0.0.2:1".parse().unwrap(), Settings::new(), 0);
     // Alone it harms itself alone.
     let fail = |table: &mut Upstreams, client: u64, second: u64| {
-        let used = table.begin(at(second), 0, &Tried::default()).unwrap();
-        table.used_by(used, client, at(second));
+        let used = table.begin(at(second), Caller { key: 0, client }, &Tried::default()).unwrap();
         let ejected = table.failed(used, at(second), Failure::Reset, Some(client)).is_some();
-        table.end(used);
+        table.end(used, client);
         ejected
     };
     assert_eq!((0..10).filter(|_| fail(&mut table, 1, 0)).count(), 1, "the last one is never ejected");
     let mut table = Upstreams::new(&"10.0.0.1:1,10.0.0.2:1".parse().unwrap(), Settings::new(), 0);
     for client in [2, 2, 1, 1] {
-        let used = table.begin(at(0), 0, &Tried::default()).unwrap();
-        table.used_by(used, client, at(0));
+        let used = table.begin(at(0), Caller { key: 0, client }, &Tried::default()).unwrap();
         table.answered(used, at(0), Duration::ZERO);
-        table.end(used);
+        table.end(used, client);
     }
     assert_eq!((0..100).filter(|_| fail(&mut table, 1, 1)).count(), 0, "others use them too");
     assert_eq!((0..10).filter(|_| fail(&mut table, 2, 2)).count(), 1, "and then one of them has met the same");
@@ -580,10 +579,9 @@ fn what_a_client_did_to_a_shared_upstream_is_forgotten_in_ten_minutes() {
     let mut table = Upstreams::new(&"10.0.0.1:1,10.0.0.2:1".parse().unwrap(), Settings::new(), 0);
     let mut use_it = |client: u64, minute: u64, fails: bool| {
         let now = at(minute * 60_000);
-        let used = table.begin(now, 0, &Tried::default()).unwrap();
-        table.used_by(used, client, now);
+        let used = table.begin(now, Caller { key: 0, client }, &Tried::default()).unwrap();
         let ejected = fails && table.failed(used, now, Failure::Reset, Some(client)).is_some();
-        table.end(used);
+        table.end(used, client);
         ejected
     };
     [2, 2, 1, 1].into_iter().for_each(|client| assert!(!use_it(client, 0, false)));
@@ -597,15 +595,15 @@ fn a_group_serves_nobody_elses_clients() {
     ["10.0.0.2:1", "10.0.0.3:1"].into_iter().for_each(|target| targets.add(target, 1).unwrap());
     let mut table = Upstreams::new(&targets, Settings { failures_max: 1, ..Settings::new() }, 0);
     let mut fail = |group| {
-        let used = table.begin_in(group, at(0), 0, &Tried::default()).unwrap();
+        let used = table.begin_in(group, at(0), Caller::default(), &Tried::default()).unwrap();
         let ejected = table.failed(used, at(0), Failure::Connect, None).is_some();
-        table.end(used);
+        table.end(used, 0);
         ejected
     };
     assert_eq!([0, 0, 1, 1].map(&mut fail), [false, false, true, false], "the last one of a group is never ejected");
     assert_eq!((table.drain("10.0.0.2:1"), table.drain("10.0.0.3:1")), (1, 1));
-    assert_eq!(table.begin_in(1, at(0), 0, &Tried::default()), None);
-    assert!(table.begin_in(0, at(0), 0, &Tried::default()).is_some());
+    assert_eq!(table.begin_in(1, at(0), Caller::default(), &Tried::default()), None);
+    assert!(table.begin_in(0, at(0), Caller::default(), &Tried::default()).is_some());
 }
 
 #[test]
@@ -624,7 +622,7 @@ fn a_name_that_has_lost_its_addresses_takes_no_upstream_with_it() {
 #[test]
 fn other_targets_take_the_place_of_those_that_go_and_what_is_under_way_goes_on() {
     let mut table = table("10.0.0.1:1,10.0.0.2:1,a.test:80", Settings { failures_max: 1, ..Settings::new() });
-    let uses: Vec<Upstream> = (0..2).map(|_| table.begin(at(0), 0, &Tried::default()).unwrap()).collect();
+    let uses: Vec<Upstream> = (0..2).map(|_| table.begin(at(0), Caller::default(), &Tried::default()).unwrap()).collect();
     assert!(!table.retarget(&"tls://10.0.0.2:1".parse().unwrap(), at(1)), "no client of TLS is there");
     assert!(table.retarget(&"10.0.0.2:1*3,b.test:80,10.0.0.3:1".parse().unwrap(), at(1)));
     let states =
@@ -641,11 +639,40 @@ fn other_targets_take_the_place_of_those_that_go_and_what_is_under_way_goes_on()
     assert_eq!(host, "b.test");
     table.retarget(&"10.0.0.2:1".parse().unwrap(), at(2));
     table.resolved(0, at(2), Ok(addresses(&["10.0.0.9:80"])));
-    uses.into_iter().for_each(|used| table.end(used));
+    uses.into_iter().for_each(|used| table.end(used, 0));
     assert_eq!(states(&table), [row("10.0.0.2:1", State::Up, 1)], "what nobody holds has gone");
     for round in 0..300_u32 {
         table.retarget(&format!("10.1.{}.{}:1", round / 250, round % 250).parse().unwrap(), at(3));
         assert_eq!(table.rows(at(3)).len(), 1, "places are used again");
     }
     assert_eq!((table.drain("10.0.0.2:1"), table.drain("10.1.1.49:1")), (0, 1));
+}
+
+#[test]
+fn one_that_has_as_many_uses_as_it_may_have_is_passed_over() {
+    let settings = Settings { uses_max: NonZeroU32::new(64), failures_max: 0, ..Settings::new() };
+    let mut table = table("10.0.0.1:1,10.0.0.2:1", settings);
+    let mut begin = |client: u64, tried: Tried| table.begin(at(0), Caller { key: 0, client }, &tried);
+    // One client never has more than it leaves of each.
+    let greedy: Vec<Upstream> = std::iter::from_fn(|| begin(1, Tried::default())).collect();
+    assert_eq!(greedy.len(), 64, "half of both");
+    let first = greedy[0];
+    let of_others = (2..200).filter(|client| begin(*client, Tried::default()).is_some()).count();
+    assert_eq!(of_others, 64, "each of many has one");
+    assert!(begin(300, Tried::default()).is_none());
+    assert!(table.is_full(0, 300) && !table.is_full(1, 300));
+    let full: u64 = table.rows(at(0)).iter().map(|row| row.counts.full).sum();
+    assert!(full >= 4, "{full}");
+    // A use that ends makes room, there alone.
+    table.end(first, 1);
+    let caller = Caller { key: 0, client: 300 };
+    assert_eq!(table.begin(at(0), caller, &Tried::default()), Some(first));
+    assert_eq!(table.begin(at(0), caller, &Tried::default()), None);
+    // The lane's part counts where the settings say nothing.
+    let mut table = super::table::table("10.0.0.1:1", Settings::new());
+    table.bound_uses(2);
+    assert_eq!(
+        (0..9).filter(|client| table.begin(at(0), Caller { key: 0, client: *client }, &Tried::default()).is_some()).count(),
+        2
+    );
 }

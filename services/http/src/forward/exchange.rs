@@ -98,7 +98,9 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
         // reason: one that is over has answered, and is called no more.
         let number = self.way.expect("an exchange that goes on is on its way");
         if let Some(fault) = hub.way(number).fault.take() {
-            return match again(&shared, &mut hub, cx, number, fault) {
+            let gone_on = again(&shared, &mut hub, cx, number, fault);
+            reply.passed(hub.name_of(number), gone_on.err().map(Fault::word));
+            return match gone_on {
                 Ok(()) => Ok(Goes::Wait),
                 Err(fault) => {
                     self.release(&mut hub, cx);
@@ -106,6 +108,7 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
                 }
             };
         }
+        reply.passed(hub.name_of(number), None);
         let way = hub.way(number);
         let hints = std::mem::take(&mut way.hints);
         if !hints.is_empty() {
@@ -150,6 +153,7 @@ impl<A: Application<Talk = Silent>> Exchange<A> for Forwarded {
         }
         if let Some(fault) = hub.way(number).fault {
             count(cx, fault);
+            parts.because(fault.word());
             return Produced::Broken;
         }
         Produced::Wait

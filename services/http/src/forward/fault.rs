@@ -12,6 +12,8 @@ use corelane_wire::http1::Status;
 pub(super) enum Fault {
     /// No upstream is there.
     Nobody,
+    /// Those that are there have as many requests under way as they may have, or as this client may have there.
+    Crowded,
     /// It could not be connected to.
     Unreachable,
     /// The same, and it has said nothing in the time that connecting may take.
@@ -37,7 +39,7 @@ pub(super) enum Fault {
 impl Fault {
     fn status(self) -> Status {
         match self {
-            Self::Nobody | Self::Cut | Self::Full | Self::Memory => Status::SERVICE_UNAVAILABLE,
+            Self::Nobody | Self::Crowded | Self::Cut | Self::Full | Self::Memory => Status::SERVICE_UNAVAILABLE,
             Self::Unreachable | Self::Untrusted | Self::Stale | Self::Lost | Self::Malformed => Status::BAD_GATEWAY,
             Self::Unheard | Self::Silent => Status::GATEWAY_TIMEOUT,
         }
@@ -45,6 +47,7 @@ impl Fault {
 
     fn words(self) -> &'static str {
         match self {
+            Self::Crowded => "the servers behind this one have as many requests under way as they may have",
             Self::Nobody => "none of the servers behind this one can be reached",
             Self::Unreachable => "the server behind this one refuses connections",
             Self::Unheard => "the server behind this one does not take connections in time",
@@ -58,10 +61,27 @@ impl Fault {
         }
     }
 
+    /// Its word in the log.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Nobody => "no-upstream",
+            Self::Crowded => "upstream-full",
+            Self::Unreachable => "unreachable",
+            Self::Unheard => "connect-timeout",
+            Self::Untrusted => "no-tls",
+            Self::Stale | Self::Lost => "lost",
+            Self::Cut => "limit",
+            Self::Malformed => "malformed",
+            Self::Silent => "silent",
+            Self::Full => "full",
+            Self::Memory => "no-memory",
+        }
+    }
+
     /// What it says of the upstream; nothing where that is not at fault.
     pub fn failure(self) -> Option<Failure> {
         match self {
-            Self::Nobody | Self::Stale | Self::Cut | Self::Full | Self::Memory => None,
+            Self::Nobody | Self::Crowded | Self::Stale | Self::Cut | Self::Full | Self::Memory => None,
             Self::Unreachable | Self::Untrusted => Some(Failure::Connect),
             Self::Unheard | Self::Silent => Some(Failure::Timeout),
             Self::Lost => Some(Failure::Reset),
@@ -71,7 +91,7 @@ impl Fault {
 
     fn counter(self) -> HttpCounter {
         match self {
-            Self::Nobody | Self::Cut | Self::Full | Self::Memory => HttpCounter::ForwardsRefused,
+            Self::Nobody | Self::Crowded | Self::Cut | Self::Full | Self::Memory => HttpCounter::ForwardsRefused,
             Self::Unreachable | Self::Untrusted | Self::Stale | Self::Lost | Self::Malformed => HttpCounter::ForwardsFailed,
             Self::Unheard | Self::Silent => HttpCounter::ForwardsTimedOut,
         }

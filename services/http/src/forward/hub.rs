@@ -9,7 +9,7 @@ use corelane::admin::reports::Level;
 use corelane::service::{Address, Ending, Instant};
 use corelane::{Cx, Silent};
 use corelane_upstreams::entry::Behind;
-use corelane_upstreams::{Failure, Tended, Tending, Upstream, client_key, failure_to_agree};
+use corelane_upstreams::{Caller, Failure, Tended, Tending, Upstream, client_key, failure_to_agree};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -125,6 +125,12 @@ impl Hub {
         self.ways.get(way)
     }
 
+    /// The upstream of a request, as the operator wrote it, if one is chosen.
+    pub fn name_of(&mut self, way: usize) -> Option<&str> {
+        let upstream = self.ways.get(way).upstream?;
+        self.tended.upstreams.name(upstream)
+    }
+
     pub fn up(&mut self, up: usize) -> &mut Up {
         self.ups.get(up)
     }
@@ -199,7 +205,7 @@ impl Hub {
         up.ticket = None;
         cx.resume(way.client);
         let (upstream, failure) = (up.upstream, fault.failure());
-        let asker = (!matches!(fault, Fault::Unreachable | Fault::Unheard | Fault::Untrusted)).then_some(way.asker);
+        let asker = (!matches!(fault, Fault::Unreachable | Fault::Unheard | Fault::Untrusted)).then_some(way.caller.client);
         let Some(failure) = failure else { return };
         let Some(ejected) = self.tended.upstreams.failed(upstream, cx.now(), failure, asker) else { return };
         cx.count(HttpCounter::Ejections, 1);
@@ -215,12 +221,12 @@ impl Hub {
     pub fn release(&mut self, cx: &mut Cx<'_>, number: usize) {
         let way = self.ways.get(number);
         way.forget();
-        let (up, upstream) = (way.up.take(), way.upstream);
+        let (up, upstream, asker) = (way.up.take(), way.upstream, way.caller.client);
         if let Some(up) = up {
             self.abort(cx, up);
         }
         match upstream {
-            Some(upstream) => self.tended.upstreams.end(upstream),
+            Some(upstream) => self.tended.upstreams.end(upstream, asker),
             None => self.early.retain(|early| *early != number),
         }
         self.ways.remove(number);
@@ -312,22 +318,21 @@ impl Hub {
 
     /// A way for a request, which an upstream is chosen for.
     pub fn add_way(&mut self, cx: &mut Cx<'_>, facts: Facts, from: &Address) -> Result<usize, Fault> {
-        let (now, client, key) = (cx.now(), cx.id(), self.tended.key(from));
-        let upstream = self.tended.upstreams.begin(now, key, &Default::default());
+        let (now, client) = (cx.now(), cx.id());
+        let caller = Caller { key: self.tended.key(from), client: client_key(from) };
+        let upstream = self.tended.upstreams.begin(now, caller, &Default::default());
         let may_wait = self.tended.upstreams.awaits_names() && self.early.len() < EARLY_MAX;
         let within = match upstream {
             Some(_) => self.timeout,
             None if may_wait => cx.limits().connect_limit.min(self.timeout),
-            None => return Err(Fault::Nobody),
+            None => return Err(self.why_nobody(caller.client)),
         };
         // Those that wait for names may have less time than all before.
         if !self.is_alarmed || (upstream.is_none() && self.early.is_empty()) {
             self.alarm_at(cx, now + within);
         }
-        let asker = client_key(from);
-        let mut new = Way::new((client, facts), (upstream, key, asker), now);
+        let mut new = Way::new((client, facts), (upstream, caller), now);
         if let Some(upstream) = upstream {
-            self.tended.upstreams.used_by(upstream, asker, now);
             new.tried.add(upstream);
         }
         Ok(self.ways.add(|old| match old {
@@ -339,14 +344,18 @@ impl Hub {
         }))
     }
 
+    /// Why no upstream takes a request of this client.
+    pub fn why_nobody(&self, client: u64) -> Fault {
+        if self.tended.upstreams.is_full(0, client) { Fault::Crowded } else { Fault::Nobody }
+    }
+
     /// Chooses an upstream for a request that has waited for names; whether there is one.
     pub fn place(&mut self, now: Instant, number: usize) -> bool {
         let way = self.ways.get(number);
-        way.upstream = self.tended.upstreams.begin(now, way.key, &Default::default());
+        way.upstream = self.tended.upstreams.begin(now, way.caller, &Default::default());
         if let Some(upstream) = way.upstream {
             way.tried.add(upstream);
             (way.began_at, way.active_at) = (now, now);
-            self.tended.upstreams.used_by(upstream, way.asker, now);
         }
         way.upstream.is_some()
     }

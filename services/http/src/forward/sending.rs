@@ -49,7 +49,10 @@ fn serve_early(shared: &HubRef, cx: &mut Cx<'_>) {
                 hub.early.push(number);
                 continue;
             }
-            false => Some(Fault::Nobody),
+            false => {
+                let client = hub.way(number).caller.client;
+                Some(hub.why_nobody(client))
+            }
         };
         // It has content, or words for its client.
         let way = hub.way(number);
@@ -107,13 +110,12 @@ pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usi
     assert!(way.up.is_none(), "what has failed carries nothing");
     let reuses = match fault {
         Fault::Unreachable | Fault::Unheard | Fault::Untrusted if !way.tried.is_full() => {
-            let other = upstreams.begin(now, way.key, &way.tried).ok_or(fault)?;
+            let other = upstreams.begin(now, way.caller, &way.tried).ok_or(fault)?;
             // reason: it could not be connected to.
             let failed = way.upstream.replace(other).expect("what is tried has an upstream");
             upstreams.retried(failed);
-            upstreams.end(failed);
+            upstreams.end(failed, way.caller.client);
             way.tried.add(other);
-            upstreams.used_by(other, way.asker, now);
             true
         }
         // An upstream may close what is idle just as it is used (RFC 9112 section 9.3.1).

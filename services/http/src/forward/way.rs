@@ -4,7 +4,7 @@ use super::dated::DateText;
 use super::fault::Fault;
 use super::head::{wants_upgrade, write_answer_lines};
 use corelane::service::{ConnectionId, Instant, Shared};
-use corelane_upstreams::{Tried, Upstream};
+use corelane_upstreams::{Caller, Tried, Upstream};
 use corelane_wire::http1::{Fields, Framing, Method, Request as Head, Status, Version};
 use std::collections::VecDeque;
 
@@ -70,10 +70,8 @@ pub(super) struct Way {
     pub facts: Facts,
     /// The one that it is sent to, which it uses until its end; none as long as it waits for names to be resolved.
     pub upstream: Option<Upstream>,
-    /// Its key, for the choice of that.
-    pub key: u64,
-    /// Its client, whose bytes may have made an upstream fail.
-    pub asker: u64,
+    /// Whom that is chosen for.
+    pub caller: Caller,
     pub tried: Tried,
     /// The number of its connection there, as long as that has to do with it.
     pub up: Option<usize>,
@@ -106,17 +104,12 @@ pub(super) struct Way {
 }
 
 impl Way {
-    pub fn new(
-        (client, facts): (ConnectionId, Facts),
-        (upstream, key, asker): (Option<Upstream>, u64, u64),
-        now: Instant,
-    ) -> Self {
+    pub fn new((client, facts): (ConnectionId, Facts), (upstream, caller): (Option<Upstream>, Caller), now: Instant) -> Self {
         Self {
             client,
             facts,
             upstream,
-            key,
-            asker,
+            caller,
             tried: Tried::default(),
             up: None,
             head: None,

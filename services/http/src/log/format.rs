@@ -1,5 +1,6 @@
 //! What stands in a line, and how.
 
+use super::passed::Passed;
 use corelane::service::Address;
 use corelane::service::journal::LINE_BYTES_MAX;
 use corelane_wire::http1::{DIGITS_MAX, Date, Request as Head, Version, decimal};
@@ -13,14 +14,17 @@ const METHOD_SHOWN_MAX: usize = 64;
 const REFERER_BYTES_MAX: usize = 768;
 const AGENT_BYTES_MAX: usize = 512;
 const HOST_BYTES_MAX: usize = 255;
+/// Those of an upstream as the operator wrote it.
+const UPSTREAM_BYTES_MAX: usize = 128;
 
 /// The most bytes of a line for each that is shown. Most need one; a text of JSON whose bytes need more is cut sooner (`\uHHHH` has six).
 const ESCAPE_BYTES_MAX: usize = 5;
 /// What the longest line has beside them.
-const REST_BYTES_MAX: usize = 512;
+const REST_BYTES_MAX: usize = 384;
 
 const _: () = assert!(
-    (REQUEST_BYTES_MAX + REFERER_BYTES_MAX + AGENT_BYTES_MAX + HOST_BYTES_MAX) * ESCAPE_BYTES_MAX + REST_BYTES_MAX
+    (REQUEST_BYTES_MAX + REFERER_BYTES_MAX + AGENT_BYTES_MAX + HOST_BYTES_MAX + UPSTREAM_BYTES_MAX) * ESCAPE_BYTES_MAX
+        + REST_BYTES_MAX
         <= LINE_BYTES_MAX,
     "every line fits"
 );
@@ -30,11 +34,11 @@ pub(super) const LINE_BYTES: usize = 1024;
 
 /// What a line of an access log looks like.
 ///
-/// Whatever a client has sent stands in quotes, and all of it as printable ASCII: so nobody can forge a line, or tell a terminal anything. Of the request line 1,536 bytes are shown, of Referer 768, of User-Agent 512, of the host 255, and `...` behind them if
-/// there were more. Of a request whose answer comes later these are kept in the lane's memory, as a part of what its client holds; where the lane lends none, `...` stands alone (`log_lines_cut`).
+/// Whatever a client has sent stands in quotes, and all of it as printable ASCII: so nobody can forge a line, or tell a terminal anything. Of the request line 1,536 bytes are shown, of Referer 768, of User-Agent 512, of the host 255, of an upstream 128, and `...` behind them if
+/// there were more. Of a request that was sent on the line has the upstream behind that, in quotes as the operator wrote it, and why this server has answered in place of it, or has cut the answer short: a word of a fixed set. Of a request whose answer comes later these are kept in the lane's memory, as a part of what its client holds; where the lane lends none, `...` stands alone (`log_lines_cut`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// `PEER - - [TIME] "REQUEST" STATUS BYTES "REFERER" "USER AGENT" "HOST" SECONDS END`: the combined format, and three values more. BYTES are those of
+    /// `PEER - - [TIME] "REQUEST" STATUS BYTES "REFERER" "USER AGENT" "HOST" SECONDS END`: the combined format, and three values more, with ` "UPSTREAM" WHY` behind them where the request was sent on. BYTES are those of
     /// content that were written for the peer, which may have got fewer if the answer was cut short. SECONDS are from the request's head to the end of the answer, by the lane's turns: an answer
     /// that is given at once takes none. END is `+` if the connection goes on, `-` if it closes behind the answer, and `X` if the answer was cut short; one that
     /// had not begun by then has status 499. Of what a client has sent a byte is written as `\xHH` that is no printable ASCII, a quote or a backslash.
@@ -194,11 +198,26 @@ impl LogFormat {
     }
 
     /// The end of a line.
-    pub(super) fn write_end(self, line: &mut Vec<u8>, took: Duration, ended: Ended) {
+    pub(super) fn write_end(self, line: &mut Vec<u8>, took: Duration, ended: Ended, passed: &Passed) {
         let (seconds, micros) = (took.as_secs(), took.subsec_micros());
         match self {
-            Self::Combined => put(line, format_args!(" {seconds}.{micros:06} {}\n", sign(ended))),
-            Self::Json => put(line, format_args!(",\"seconds\":{seconds}.{micros:06},\"end\":\"{}\"}}\n", sign(ended))),
+            Self::Combined => put(line, format_args!(" {seconds}.{micros:06} {}", sign(ended))),
+            Self::Json => put(line, format_args!(",\"seconds\":{seconds}.{micros:06},\"end\":\"{}\"", sign(ended))),
+        }
+        if let Some((upstream, why)) = passed.shown() {
+            self.write_passed(line, upstream, why);
+        }
+        line.extend_from_slice(if self == Self::Json { b"}\n" } else { b"\n" });
+    }
+
+    /// To whom a request was sent on, and why this server has answered all the same.
+    fn write_passed(self, line: &mut Vec<u8>, upstream: Option<&[u8]>, why: Option<&'static str>) {
+        line.push(if self == Self::Json { b',' } else { b' ' });
+        self.write_text(line, "\"upstream\":", upstream, UPSTREAM_BYTES_MAX);
+        match (self, why) {
+            (Self::Combined, why) => put(line, format_args!(" {}", why.unwrap_or("-"))),
+            (Self::Json, Some(why)) => put(line, format_args!(",\"why\":\"{why}\"")),
+            (Self::Json, None) => line.extend_from_slice(b",\"why\":null"),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A request as its line will show it.
 
 use super::format::Sent;
+use super::passed::Passed;
 use corelane::Instant;
 use corelane::service::{Arena, Lease};
 
@@ -14,12 +15,14 @@ pub(crate) struct KeptLine {
     request_bytes: usize,
     /// What was sent so far; none before an answer has begun.
     pub sent: Option<Sent>,
+    /// To whom it was sent on, if it was.
+    pub passed: Passed,
 }
 
 impl Default for KeptLine {
     fn default() -> Self {
         let began = Instant::from_nanoseconds(0);
-        Self { began, peer: Vec::new(), texts: None, request_bytes: 0, sent: None }
+        Self { began, peer: Vec::new(), texts: None, request_bytes: 0, sent: None, passed: Passed::default() }
     }
 }
 
@@ -29,6 +32,7 @@ impl KeptLine {
         self.peer.clear();
         self.peer.extend_from_slice(peer);
         (self.began, self.sent) = (now, None);
+        self.passed.clear();
         self.let_go();
     }
 

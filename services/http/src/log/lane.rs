@@ -2,6 +2,7 @@
 
 use super::format::{self, Asked, Ended, LogFormat, Sent};
 use super::kept::KeptLine;
+use super::passed::Passed;
 use crate::counters::HttpCounter;
 use corelane::service::journal::Lines;
 use corelane::service::{Address, Arena};
@@ -24,6 +25,8 @@ pub(crate) struct LaneLog {
     peer: Vec<u8>,
     /// The line that is put together.
     pub(super) line: Vec<u8>,
+    /// To whom the request that has just come was sent on, if it was.
+    pub passed: Passed,
     // Boxed: what is kept moves between notes and this list as it is.
     #[allow(clippy::vec_box)]
     spare: Vec<Box<KeptLine>>,
@@ -50,6 +53,7 @@ impl LaneLog {
             now: Instant::from_nanoseconds(0),
             peer: Vec::new(),
             line: Vec::with_capacity(format::LINE_BYTES),
+            passed: Passed::default(),
             spare: Vec::new(),
             arena: None,
             counts: LineCounts::default(),
@@ -74,27 +78,31 @@ impl LaneLog {
 
     /// A call for a connection begins.
     pub fn begin_call(&mut self, peer: Option<&Address>) {
+        self.passed.clear();
         self.peer.clear();
         format::write_peer(&mut self.peer, peer);
     }
 
     /// A request was answered at once.
     pub fn answered(&mut self, asked: Asked<'_>, sent: Sent, ended: Ended) {
-        let Self { format, time, peer, line, .. } = self;
+        let Self { format, time, peer, line, passed, .. } = self;
         line.clear();
         format.write_begin(line, peer, time);
         format.write_request(line, asked);
         format.write_sent(line, sent);
         format.write_fields(line, asked.head);
-        format.write_end(line, Duration::ZERO, ended);
+        format.write_end(line, Duration::ZERO, ended, passed);
+        passed.clear();
         self.push();
     }
 
     /// Keeps of a request what its line will say, in the memory of the connection that the present call is for.
     pub fn keep(&mut self, asked: Asked<'_>) -> Box<KeptLine> {
         let mut kept = self.spare.pop().unwrap_or_default();
-        let Self { format, now, peer, line, arena, counts, .. } = self;
+        let Self { format, now, peer, line, arena, counts, passed, .. } = self;
         kept.begin(*now, peer);
+        // The note gets this request's, and leaves its memory for the next one.
+        std::mem::swap(&mut kept.passed, passed);
         line.clear();
         format.write_request(line, asked);
         let request_bytes = line.len();
@@ -114,7 +122,7 @@ impl LaneLog {
         line.extend_from_slice(request);
         format.write_sent(line, sent);
         line.extend_from_slice(fields);
-        format.write_end(line, took, ended);
+        format.write_end(line, took, ended, &kept.passed);
         kept.let_go();
         self.push();
         if self.spare.len() < SPARE_MAX {

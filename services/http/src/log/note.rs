@@ -38,6 +38,14 @@ impl<'a> Trace<'a> {
         }
     }
 
+    /// It is sent on to this upstream, if one is chosen; where this server answers, `why` says why.
+    pub fn passed(&mut self, log: &RefCell<LaneLog>, upstream: Option<&str>, why: Option<&'static str>) {
+        match self {
+            Self::Asked(_) => log.borrow_mut().passed.set(upstream, why),
+            Self::Noted(note) => note.iter_mut().for_each(|note| note.kept().passed.set(upstream, why)),
+        }
+    }
+
     /// It was answered.
     pub fn answered(self, log: &RefCell<LaneLog>, sent: Sent, persists: bool) {
         match self {
@@ -59,8 +67,17 @@ impl Note {
 
     /// An answer has begun, or goes on: so much of it was sent.
     pub fn note_sent(&mut self, sent: Sent) {
+        self.kept().sent = Some(sent);
+    }
+
+    /// If the request was sent on, this is why this server has answered, or has broken off.
+    pub fn because(&mut self, why: &'static str) {
+        self.kept().passed.because(why);
+    }
+
+    fn kept(&mut self) -> &mut KeptLine {
         // reason: only the end takes it, and takes the note with it.
-        self.kept.as_mut().expect("a note ends once").sent = Some(sent);
+        self.kept.as_mut().expect("a note ends once")
     }
 
     /// The answer has ended.

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const DRIVERS: [DriverChoice; 2] = [DriverChoice::Epoll, DriverChoice::Uring];
 
@@ -164,5 +164,43 @@ fn plain_clients_reach_servers_behind_tls_that_prove_their_name() {
         let mut client = patient(&running);
         let _ = client.write_all(b"abc\n");
         assert!(client.read(&mut [0; 9]).is_err(), "{driver:?}: who proves no name gets nothing");
+    }
+}
+
+/// A counter of the service's own.
+fn own(running: &Running, counter: &str) -> u64 {
+    let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
+    reader.snapshot(0).services[0].values.own(counter).unwrap()
+}
+
+#[test]
+fn checks_take_out_who_does_not_prove_its_name_and_whose_handshake_hangs() {
+    if !is_here("checks_take_out_who_does_not_prove_its_name_and_whose_handshake_hangs") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (known, other) = (Reversing::start(folder.path(), "localhost"), Reversing::start(folder.path(), "other.example"));
+    let ca = folder.path().join("localhost.pem").display().to_string();
+    // The system takes its connections, and nobody says anything there.
+    let hanging = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ports = [known.port, other.port, hanging.local_addr().unwrap().port()];
+    let to = ports.map(|port| format!("tls://127.0.0.1:{port}")).join(",");
+    for driver in DRIVERS {
+        let query = format!("to={to}&upstream-ca={ca}&upstream-name=localhost&check=50ms&check-within=200ms");
+        let running = start(driver, &query);
+        let until = Instant::now() + Duration::from_secs(60);
+        while own(&running, "upstreams_in_rotation") != 1 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!((own(&running, "upstreams_in_rotation"), own(&running, "upstreams")), (1, 3), "{driver:?}");
+        for _ in 0..3 {
+            let mut client = patient(&running);
+            client.write_all(b"abc\n").unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            let mut line = String::new();
+            BufReader::new(client).read_line(&mut line).unwrap();
+            assert_eq!(line, "cba\n", "{driver:?}: the one that is well is left");
+        }
+        assert_eq!((own(&running, "retries"), own(&running, "ejections")), (0, 0), "{driver:?}: no client has met the others");
     }
 }

@@ -246,8 +246,8 @@ fn each_client_has_a_line_at_its_end() {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert!(lines[0].starts_with(&format!("{own} [")), "{text}");
-        assert!(has(lines[0], &format!("GMT] {address} 700 9000 "), " end"), "{text}");
-        assert!(has(lines[1], "GMT] - 0 0 ", " turned-away"), "{text}");
+        assert!(has(lines[0], &format!("GMT] {address} 700 9000 "), " end -"), "{text}");
+        assert!(has(lines[1], "GMT] - 0 0 ", " turned-away unreachable"), "{text}");
     }
 }
 

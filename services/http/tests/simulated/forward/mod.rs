@@ -2,6 +2,7 @@
 
 mod early;
 mod hostile;
+mod logged;
 mod odd;
 mod shopping;
 mod strange;

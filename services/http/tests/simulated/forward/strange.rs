@@ -182,6 +182,93 @@ fn a_client_that_takes_all_connections_to_a_silent_server_silences_nobody_else()
     case.close();
 }
 
+/// Many clients of one silent server: it has its part of the connections, and another site goes on.
+#[test]
+fn many_clients_of_a_silent_server_leave_other_sites_their_connections() {
+    const OTHER: u16 = BEHIND + 1;
+    let (world, book) = (World::new(1, Faults::none()), BookRef::default());
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
+        let site = |port| move |tokens| Forward::new(&behind_at(port), 0).tokens(tokens).timeout(3600 * S);
+        let mut hosts = Hosts::new(Some(site(BEHIND)));
+        hosts.add("other.test", site(OTHER)).unwrap();
+        roster.serve(address(), patient().connections_max(80), Http::new(hosts));
+        [BEHIND, OTHER].iter().for_each(|port| roster.serve(at(*port), patient(), Odd::new(book.clone(), 1)));
+    });
+    let ask = |rig: &mut Rig, number: usize, kind: &str, host: &str| {
+        let peer = rig.connect(number);
+        rig.wait(MS);
+        peer.send(format!("GET /{kind}/7 HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes());
+        rig.wait(40 * MS);
+        let heard = String::from_utf8(peer.read(usize::MAX)).unwrap();
+        if !heard.is_empty() {
+            peer.close();
+            rig.wait(MS);
+        }
+        (peer, heard)
+    };
+    let asked: Vec<_> = (0..100).map(|number| ask(&mut rig, number, "silent", "a")).collect();
+    let (waiting, told): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(_, heard)| heard.is_empty());
+    let is_told = |heard: &str| heard.starts_with("HTTP/1.1 503 ") && heard.ends_with("under way as they may have\n");
+    assert!(told.iter().all(|(_, heard)| is_told(heard)), "{told:?}");
+    assert_eq!((waiting.len(), rig.named("forwards_refused")), (20, 80));
+    for number in 100..110 {
+        let (_, heard) = ask(&mut rig, number, "whole", "other.test");
+        assert!(heard.ends_with("7:0"), "{heard}");
+    }
+    waiting.iter().for_each(|(peer, _)| peer.close());
+    rig.wait(5 * MS);
+    rig.close(&mut crate::simulated::rig::Nobody);
+}
+
+/// A server that takes no connection, and does not refuse any either.
+fn unheard(limits: Limits) -> Rig {
+    let world = World::new(1, Faults::none());
+    world.listen(at(9_999)).unwrap();
+    world.silence(at(9_999), true);
+    let plan = RigPlan::lanes(1).connections_max(60_000);
+    Rig::serving(&world, &plan, limits, |lane| Http::new(Forward::new(&behind_at(9_999), lane)))
+}
+
+#[test]
+fn a_server_that_takes_no_connection_is_given_up_in_the_time_of_connecting() {
+    let mut rig = unheard(patient().connect_limit(3 * S));
+    let peer = rig.connect(1);
+    rig.wait(MS);
+    peer.send(get("/").as_bytes());
+    rig.wait(2 * S);
+    assert!(peer.read(usize::MAX).is_empty());
+    rig.wait(2 * S);
+    let told = String::from_utf8(peer.read(usize::MAX)).unwrap();
+    assert!(told.starts_with("HTTP/1.1 504 ") && told.ends_with("does not take connections in time\n"), "{told}");
+    assert_eq!((rig.named("forwards_timed_out"), rig.connections()), (1, 1), "the client's connection stays");
+    peer.close();
+    rig.wait(5 * MS);
+    rig.close(&mut crate::simulated::rig::Nobody);
+}
+
+#[test]
+fn ten_thousand_half_open_connections_to_a_server_end_in_their_time() {
+    let mut rig = unheard(patient().connect_limit(S));
+    let mut clients = Vec::new();
+    // No more at once than may wait to be accepted.
+    for some in 0..20 {
+        let new: Vec<_> = (0..500).map(|number| rig.connect(some * 500 + number)).collect();
+        rig.wait(5 * MS);
+        new.iter().for_each(|peer| assert!(peer.send(get("/").as_bytes()) > 0));
+        rig.wait(5 * MS);
+        clients.extend(new);
+    }
+    assert_eq!((rig.connections(), rig.named("forwards_refused")), (20_000, 0));
+    assert!(rig.arenas[0].used() < 8 << 20, "a head is kept of each: {}", rig.arenas[0].used());
+    rig.wait(3 * S);
+    assert_eq!((rig.connections(), rig.named("forwards_timed_out")), (10_000, 10_000), "none is left half open");
+    assert!(clients.iter().all(|peer| peer.read(usize::MAX).starts_with(b"HTTP/1.1 504 ")));
+    clients.iter().for_each(Peer::close);
+    rig.wait(S);
+    assert_eq!((rig.connections(), rig.lane_count(LaneCounter::MemoryUsed)), (0, 0));
+    rig.close(&mut crate::simulated::rig::Nobody);
+}
+
 #[test]
 fn who_is_silent_is_given_up_in_its_time() {
     // Who is idle has less time than who owes an answer.

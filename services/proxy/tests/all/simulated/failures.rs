@@ -7,6 +7,7 @@ use corelane::service::Reason;
 use corelane::testing::{Faults, MS, Nobody, Peer, Rig, RigPlan, S, Status, Talker, World, for_seeds, patient};
 use corelane_proxy::Proxy;
 use corelane_upstreams::{Check, Settings};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 fn talkers(rig: &Rig, seed: u64, count: usize, bytes: usize) -> Vec<Talker> {
@@ -99,7 +100,8 @@ fn ten_thousand_attempts_at_one_that_answers_nothing_end() {
     listen(&world, 1);
     world.silence(upstream(1), true);
     let plan = RigPlan::lanes(1).connections_max(30_000);
-    let mut rig = proxied(&world, &plan, patient().connect_limit(S), &list(1), Settings::new());
+    let settings = Settings { uses_max: NonZeroU32::new(20_000), ..Settings::new() };
+    let mut rig = proxied(&world, &plan, patient().connect_limit(S), &list(1), settings);
     let mut clients = Vec::new();
     // No more at once than may wait to be accepted.
     for some in 0..10 {
@@ -111,6 +113,43 @@ fn ten_thousand_attempts_at_one_that_answers_nothing_end() {
     rig.wait(3 * S);
     assert_eq!((rig.connections(), rig.named("clients_turned_away")), (0, 10_000));
     assert!(clients.iter().all(|client| matches!(client.status(), Status::Failed(_))));
+    rig.close(&mut Nobody);
+}
+
+/// Its clients wait for it as long as they like, and more come than the lane has connections.
+#[test]
+fn one_that_is_silent_takes_its_part_of_the_connections_and_no_more() {
+    let world = World::new(1, Faults::none());
+    listen(&world, 2);
+    world.silence(upstream(1), true);
+    let limits = patient().connect_limit(3_600 * S).connections_max(80);
+    let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(2), Settings::new());
+    let mut cast = Cast::new(Vec::new(), |_| Manner::Echoes);
+    for number in 0..100 {
+        cast.talkers.push(Talker::new(rig.connect(number), 1, stream(1, number, 10)));
+        rig.pass(20 * MS, &mut cast);
+    }
+    let (served, waiting): (Vec<_>, Vec<_>) = cast.talkers.iter().partition(|talker| talker.is_over());
+    assert!(served.iter().all(|talker| talker.got == echoed(&talker.to_send)));
+    assert_eq!((waiting.len(), rig.named("clients_turned_away")), (20, 0), "the other one has taken the rest");
+    cast.talkers.iter().filter(|talker| !talker.is_over()).for_each(|talker| talker.peer.reset());
+    // A client that is not read is asked for each second.
+    rig.pass(5 * S, &mut cast);
+    assert_eq!(rig.connections(), 0);
+    rig.close(&mut Nobody);
+}
+
+#[test]
+fn one_that_is_silent_and_alone_leaves_room_to_tell_others_so() {
+    let world = World::new(1, Faults::none());
+    listen(&world, 1);
+    world.silence(upstream(1), true);
+    let limits = patient().connect_limit(3_600 * S).connections_max(80);
+    let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(1), Settings::new());
+    let clients: Vec<_> = (0..30).map(|number| rig.connect(number)).collect();
+    rig.wait(20 * MS);
+    assert_eq!((rig.connections(), rig.named("clients_turned_away")), (40, 10));
+    clients.iter().for_each(Peer::reset);
     rig.close(&mut Nobody);
 }
 
