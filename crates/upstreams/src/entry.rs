@@ -87,7 +87,7 @@ const RESOLVE: Time = Time::new("resolve", "how often names of upstreams are res
 const CONNECTIONS: Number = Number::new(
     "upstream-connections",
     "connections",
-    "clients, or requests, that one upstream has under way at once on each lane; 0 for a quarter of connections_max; more get another upstream, or are refused",
+    "clients, or requests, that one upstream has under way at once on each lane; 0 for a quarter of connections_max where there are several, and no bound of a lone one; more get another upstream, or are refused",
 )
 .between(0, 1_000_000, 0);
 

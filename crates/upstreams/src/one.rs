@@ -117,7 +117,7 @@ pub(crate) struct One {
     /// Its name has this address no more.
     pub is_leaving: bool,
     pub uses: u32,
-    /// Those of each client that has some.
+    /// Those of each client that has some, and one more at the most.
     pub uses_of: BTreeMap<u64, u32>,
     /// Connections to it that are open.
     pub connections: u32,
@@ -166,7 +166,8 @@ impl One {
         // reason: documented.
         let held = self.uses_of.get_mut(&client).filter(|_| self.uses > 0).expect("a use ends once, and is its client's");
         *held -= 1;
-        if *held == 0 {
+        // The last one stays, so that one client's next use needs no memory.
+        if *held == 0 && self.uses_of.len() > 1 {
             self.uses_of.remove(&client);
         }
         self.uses -= 1;

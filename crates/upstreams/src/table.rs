@@ -104,13 +104,16 @@ impl Upstreams {
         self.site = Some(site.into());
     }
 
-    /// An upstream takes so many uses at once, where the settings say nothing: a part of what a lane has, so that one that is silent leaves some to the others.
+    /// Each of several upstreams takes so many uses at once, where the settings say nothing: a part of what a lane has, so that one that is silent leaves some to the others.
     pub fn bound_uses(&mut self, most: u32) {
         self.uses_share = most.max(1);
     }
 
+    /// Uses that one takes at once. A lone one that is silent takes them from nobody.
     fn uses_max(&self) -> u32 {
-        self.settings.uses_max.map_or(self.uses_share, NonZeroU32::get)
+        let is_alone = self.site.is_none() && self.all().nth(1).is_none();
+        let share = if is_alone { u32::MAX } else { self.uses_share };
+        self.settings.uses_max.map_or(share, NonZeroU32::get)
     }
 
     /// A name as it is shown.

@@ -668,11 +668,11 @@ fn one_that_has_as_many_uses_as_it_may_have_is_passed_over() {
     let caller = Caller { key: 0, client: 300 };
     assert_eq!(table.begin(at(0), caller, &Tried::default()), Some(first));
     assert_eq!(table.begin(at(0), caller, &Tried::default()), None);
-    // The lane's part counts where the settings say nothing.
-    let mut table = super::table::table("10.0.0.1:1", Settings::new());
-    table.bound_uses(2);
-    assert_eq!(
-        (0..9).filter(|client| table.begin(at(0), Caller { key: 0, client: *client }, &Tried::default()).is_some()).count(),
-        2
-    );
+    // The lane's part counts where the settings say nothing, of several.
+    for (targets, taken) in [("10.0.0.1:1,10.0.0.2:1", 4), ("10.0.0.1:1", 9)] {
+        let mut table = super::table::table(targets, Settings::new());
+        table.bound_uses(2);
+        let begins = |client| table.begin(at(0), Caller { key: 0, client }, &Tried::default()).is_some();
+        assert_eq!((0..9).map(begins).filter(|begun| *begun).count(), taken, "{targets}");
+    }
 }
