@@ -1,5 +1,5 @@
 //! `cargo xtask bench packet`: what a datagram's echo costs on a packet lane, beside sockets, the kernel's own echo and DPDK's; what is left of it
-//! under a flood; whether any flow is reordered; and what the packet path costs in nanoseconds.
+//! under a flood; what lanes cost while nothing comes; whether any flow is reordered; and what the packet path costs in nanoseconds.
 //!
 //! ```text
 //! near, CPU 1                                          far, CPU 0
@@ -12,6 +12,7 @@
 
 mod cells;
 pub mod flood;
+mod idle;
 mod nanoseconds;
 mod order;
 pub mod programs;
@@ -32,7 +33,7 @@ use super::report::Findings;
 use super::rounds::Extent;
 use super::server;
 use super::stage::{Ours, Stage};
-use cells::{CELLS, Echo, FLOOD, NANOSECONDS, ORDER};
+use cells::{CELLS, Echo, FLOOD, IDLE, NANOSECONDS, ORDER};
 use xtask::workspace::Workspace;
 
 /// What no column says.
@@ -78,6 +79,11 @@ impl Arguments {
             findings.note(STARTS);
             findings.show(&flood::table(&floods), &floods, flood::judge(&floods))?;
         }
+        if wants(&self.only, IDLE) {
+            let idle = idle::run(stage, extent, interrupt)?;
+            findings.note(STARTS);
+            findings.show(&idle::table(&idle), &idle, idle::judge(&idle))?;
+        }
         if wants(&self.only, ORDER) {
             let (lines, verdicts) = order::run(&Workspace::load()?.root)?;
             findings.show(&lines, &lines, verdicts)?;
@@ -91,5 +97,5 @@ impl Arguments {
 }
 
 fn cell_names() -> clap::builder::PossibleValuesParser {
-    CELLS.iter().map(|cell| cell.name).chain([FLOOD, ORDER, NANOSECONDS]).into()
+    CELLS.iter().map(|cell| cell.name).chain([FLOOD, IDLE, ORDER, NANOSECONDS]).into()
 }

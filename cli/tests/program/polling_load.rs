@@ -17,6 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 on_each_driver!(
+    a_card_that_polls_is_one_processs_alone,
     a_lane_that_polls_is_not_run_while_nothing_comes,
     a_lane_that_was_stopped_under_a_flood_goes_on,
     a_service_that_has_a_lane_for_too_long_is_named,
@@ -130,9 +131,34 @@ fn an_interface_that_polls_goes_down_under_load_and_comes_up(driver: Driver) {
             let user_frac = 20 * round as u64;
             let shown = polling(&server, &["--set", &format!("user_frac={user_frac}")]).unwrap();
             assert_eq!(shown["settings"]["user_frac"].as_u64(), Some(user_frac));
+            let said = polling(&server, &["--set", "user_frac=100"]).unwrap_err();
+            assert!(said.contains("user_frac is 0 to 99, not 100"), "{said}");
+            assert_eq!(polling(&server, &[]).unwrap()["settings"], shown["settings"], "what is out of range changes nothing");
         }
     });
     // The neighbour is asked for anew.
+    until("it is reached", || comes_back(server.pid(), "10.9.0.1:0", Duration::from_millis(100)));
+    ends(server);
+}
+
+/// A second process is refused at once, under a flood as well, and the first goes on.
+fn a_card_that_polls_is_one_processs_alone(driver: Driver) {
+    let test = "polling_load::a_card_that_polls_is_one_processs_alone";
+    let Some(server) = echoes(driver, test, "", POLLING) else { return };
+    flooded(server.pid(), || {
+        let before = of_lanes(&server, "frames_in")[0];
+        for port in [POLLING, "va,ip=10.9.0.3/24,poll,user_frac=10"] {
+            let said = in_network_of(server.pid(), || {
+                let mut second = Command::new(PROGRAM);
+                second.args(["serve", "--driver", driver.name(), "--lanes", "1", "--packet", port, "echo=udp://10.9.0.3:60007"]);
+                let refused = output(&mut second);
+                assert!(!refused.status.success(), "{refused:?}");
+                String::from_utf8(refused.stderr).unwrap()
+            });
+            assert!(said.contains("va") && said.contains("end it, or use another interface"), "{said}");
+        }
+        until("frames come", || of_lanes(&server, "frames_in")[0] > before + 1000);
+    });
     until("it is reached", || comes_back(server.pid(), "10.9.0.1:0", Duration::from_millis(100)));
     ends(server);
 }

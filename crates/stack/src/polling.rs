@@ -412,9 +412,9 @@ impl Ticking {
 
     /// The ticks that are due, and the poll that comes of them. Returns whether it is a new one.
     fn begin(&mut self, now: u64, wait: Wait) -> bool {
-        // The first tick is now; a lane that was stopped makes up for some.
+        // The first tick is now; a lane that was stopped makes up for some, and a clock that went back has no tick far ahead.
         let least = if self.due == 0 { now } else { now.saturating_sub(TICKS_LATE * self.each) };
-        self.due = self.due.max(least);
+        self.due = self.due.clamp(least, now.saturating_add(self.each));
         while self.due <= now {
             self.is_scheduled |= self.original.tick(self.due / 1_000);
             self.due += self.each;
@@ -645,6 +645,16 @@ mod tests {
         polling.begin(now, Wait::No);
         while polling.end(Some(now), 5, true, || false) {
             polling.begin(now, Wait::No);
+        }
+    }
+
+    #[test]
+    fn ticks_go_on_behind_a_clock_that_jumps() {
+        let mut polling = polling(&["controller=original", "hz=1000"]);
+        for now in [5, 1 << 40, 7, 1 << 62, 0, 1 << 41, (1 << 41) + 10_000] {
+            tick(&mut polling, now);
+            let Wait::Until(due) = polling.wait(Wait::Forever) else { unreachable!("it ticks") };
+            assert!(due > now && due <= now + 1_000_000, "{due} at {now}");
         }
     }
 

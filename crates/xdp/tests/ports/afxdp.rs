@@ -415,11 +415,11 @@ fn a_port_that_takes_packets_in_by_itself_tells_how_long_it_sent() {
     });
 }
 
-/// Has the kernel leave receiving to whoever looks for a whole minute, at what receives for `near`.
-fn defer_for_a_minute() {
+/// Has the kernel leave receiving to whoever looks for a whole minute, at what receives for this interface.
+pub fn defer_for_a_minute(name: &str) {
     const NAPI_GET: u8 = 11;
     const NAPI_SET: u8 = 14;
-    let (interface, family) = (Interface::find("near").unwrap().link.interface, Family::find(c"netdev").unwrap());
+    let (interface, family) = (Interface::find(name).unwrap().link.interface, Family::find(c"netdev").unwrap());
     let request = family.list(NAPI_GET).attribute(1, &interface.to_ne_bytes());
     let ids: Vec<_> = ask(request).unwrap().iter().filter_map(|body| attributes(body).unwrap().number(2)).collect();
     assert_eq!(ids.len(), 1, "one queue has one");
@@ -474,7 +474,7 @@ fn a_port_that_takes_packets_in_by_itself_needs_nobody_else() {
                     break;
                 }
             }
-            defer_for_a_minute();
+            defer_for_a_minute("near");
             far.send(&(0..10).map(|number| datagram(OURS, number, b"one of ten")).collect::<Vec<_>>()).unwrap();
             frames.clear();
             port.receive(1, 64, &mut frames).unwrap();

@@ -11,14 +11,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Link addresses of our ends, by the number of their wire; and of the far ends.
-const OURS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 3]];
-const FAR: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 4]];
+pub const OURS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 3]];
+pub const FAR: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 4]];
 const SOURCE: [u8; 4] = [10, 0, 0, 1];
 const DESTINATION: [u8; 4] = [10, 0, 1, 1];
-const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 
 /// Two wires, `near0` to `far0` and `near1` to `far1`.
-fn wires() {
+pub fn wires() {
     for wire in 0..2 {
         let mac = |mac: [u8; 6]| mac.map(|byte| format!("{byte:02x}")).join(":");
         run(&[
@@ -30,7 +30,7 @@ fn wires() {
 }
 
 /// A port that goes the fast path.
-fn near(name: &str, fast: &Arc<FastPath>) -> (Node, Rc<dyn Offload>) {
+pub fn near(name: &str, fast: &Arc<FastPath>) -> (Node, Rc<dyn Offload>) {
     let mut choice = ports_for(name, &Ours::All, 1).unwrap();
     choice.offload(fast).unwrap();
     let memory = memory();
@@ -40,13 +40,13 @@ fn near(name: &str, fast: &Arc<FastPath>) -> (Node, Rc<dyn Offload>) {
 }
 
 /// A far end: with a program, without which a wire takes nothing that is redirected.
-fn far(name: &str) -> Node {
+pub fn far(name: &str) -> Node {
     let memory = memory();
     let port = afxdp::open(name, &Ours::All, 1).unwrap().remove(0).port(memory.clone(), 128).unwrap();
     Node::new(port, memory)
 }
 
-fn tags(count: usize, number: u16) -> [Option<VlanTag>; 2] {
+pub fn tags(count: usize, number: u16) -> [Option<VlanTag>; 2] {
     let tag = |protocol, control| Some(VlanTag { protocol, control });
     match count {
         0 => [None, None],
@@ -56,7 +56,7 @@ fn tags(count: usize, number: u16) -> [Option<VlanTag>; 2] {
 }
 
 /// A datagram from one wire's far end, or as it comes to the other's.
-fn frame(macs: [[u8; 6]; 2], tags: [Option<VlanTag>; 2], hops: u8, number: u16) -> Vec<u8> {
+pub fn frame(macs: [[u8; 6]; 2], tags: [Option<VlanTag>; 2], hops: u8, number: u16) -> Vec<u8> {
     let tags = tags.into_iter().flatten().flat_map(|tag| [tag.protocol.to_be_bytes(), tag.control.to_be_bytes()]);
     let mut header = [&[0x45, 0, 0, 60][..], &number.to_be_bytes(), &[0, 0, hops, 17, 0, 0], &SOURCE, &DESTINATION].concat();
     let checksum = sum(&header);
@@ -64,7 +64,7 @@ fn frame(macs: [[u8; 6]; 2], tags: [Option<VlanTag>; 2], hops: u8, number: u16) 
     [macs.concat(), tags.flatten().collect(), vec![8, 0], header, vec![0, 7, 0, 9, 0, 40, 0, 0], vec![7; 32]].concat()
 }
 
-fn way(comes: (u16, usize), leaves: (u16, usize), until: u64) -> LearntWay {
+pub fn way(comes: (u16, usize), leaves: (u16, usize), until: u64) -> LearntWay {
     let side = |(interface, count), destination| LinkSide {
         interface,
         tags: tags(count, interface),
@@ -108,7 +108,7 @@ fn facts(comes: u16, leaves: u16) -> Facts {
     }
 }
 
-fn rules() -> Rules {
+pub fn rules() -> Rules {
     let mut rules = Rules::new(true, Limits::default());
     rules.name_interfaces((1..=9).map(|vlan| format!("vlan{vlan}")).collect()).unwrap();
     for vlan in 1..=9 {

@@ -10,6 +10,7 @@ mod gateway;
 mod neighbourhood;
 mod node;
 mod packet;
+mod polled;
 mod receiving;
 mod relay;
 mod stack;
