@@ -56,6 +56,12 @@ pub fn cpu_of_thread(id: u32) -> Option<u64> {
     cpu_clock(id, PER_THREAD)
 }
 
+/// Processor time of the thread that asks, in nanoseconds.
+pub fn cpu_of_this_thread() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    nanoseconds(time.tv_sec, time.tv_nsec)
+}
+
 /// Asks a clock that is made of a number and what it counts: clock_getcpuclockid(3) gives the same, for processes only.
 fn cpu_clock(id: u32, per_thread: i32) -> Option<u64> {
     const RUN_TIME: i32 = 2;

@@ -211,6 +211,11 @@ pub trait Driver {
     /// Where nothing holds up the thread, as in a simulation, the time passes for all.
     fn rest(&mut self, until: u64, completions: &mut Vec<Completion>) -> u64;
 
+    /// Nanoseconds of a CPU that the lane's thread has used since it began; none where it has no CPU of its own, as in a simulation.
+    fn processor_time(&self) -> Option<u64> {
+        None
+    }
+
     /// Nanoseconds that the last [`Driver::collect`] slept, where it is known that it did something else as well. None: all of it was sleep, as far as this driver knows.
     fn slept(&self) -> Option<u64> {
         None

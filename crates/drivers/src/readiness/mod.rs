@@ -422,6 +422,10 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
         clock::now() - begun
     }
 
+    fn processor_time(&self) -> Option<u64> {
+        Some(clock::cpu_of_this_thread())
+    }
+
     fn offload_max(&self) -> usize {
         self.tuning.offload_max
     }

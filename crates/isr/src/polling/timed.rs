@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Beside other programs the account is the whole lane's: it grows as ever, and shrinks by what services and tasks of the lane take as well. So it fills while the lane sleeps. Packets
-//! are held when it is empty, and the lane is to rest then, with its services and tasks.
+//! are held when it is empty, and the lane is to rest then, with its services and tasks. How long a lane was awake is not how long it had its CPU: so behind each rest the account is
+//! settled by the time of the CPU that the lane has used ([`Timed::settle`]). What it lacks by that, and by rests that lasted too long, it has in place of later rests.
 //!
 //! So over PERIOD and longer the network has at most 100 - user_frac per cent while others want the rest, whatever a packet costs and however fast they
 //! come, and others have at most user_frac per cent while packets wait ([`Timed::is_network_first`]).
@@ -23,6 +24,8 @@ pub const PERIOD: u64 = 500_000;
 /// How much of the time that others took at once is made up for where they are other programs: the scheduler puts a program off at its own ticks, which are up to 4 milliseconds apart, so a
 /// lane that slept for others wakes late. What services take beyond the account is made up for as far as that, too.
 const LATE: u64 = 8 * PERIOD;
+/// How much of the time that others had without a right to it is kept in mind, beyond what the account holds: some late rests in a row, and no second in which the lane was stopped.
+const ARREARS: u64 = 100 * PERIOD;
 /// A chunk that took so many times what it was to cost, and [`SLACK`] more, was interrupted: the rest of the time was somebody else's.
 const INTERRUPTED: u64 = 8;
 /// Nanoseconds that a chunk may take beside what its frames cost.
@@ -43,8 +46,21 @@ pub struct Timed {
     /// Nanoseconds that a frame costs, 16 times; 0 before the first.
     cost: u64,
     is_held: bool,
+    /// Nanoseconds of the lane's part that others had, beyond what the account holds.
+    arrears: i64,
+    /// The account was filled from the arrears when it was empty last: others have a rest before that is done again.
+    has_drawn: bool,
+    /// What was said of the time since it was settled last.
+    said: Said,
     /// What the network is seen to have.
     counts: TimedCounts,
+}
+
+/// Nanoseconds that the lane is said to have slept, and that it was charged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    slept: u64,
+    charged: u64,
 }
 
 /// What was counted.
@@ -60,8 +76,9 @@ impl Timed {
     /// A network that has taken nothing yet.
     #[must_use]
     pub fn new(knobs: Knobs, other_programs: bool) -> Self {
-        let counts = TimedCounts::default();
-        let mut new = Self { knobs, other_programs, account: 0, cost: 0, is_held: false, counts };
+        let (said, counts) = (Said::default(), TimedCounts::default());
+        let mut new =
+            Self { knobs, other_programs, account: 0, cost: 0, is_held: false, arrears: 0, has_drawn: false, said, counts };
         new.account = new.most();
         new
     }
@@ -70,6 +87,7 @@ impl Timed {
     pub fn set(&mut self, knobs: Knobs, other_programs: bool) {
         (self.knobs, self.other_programs) = (knobs, other_programs);
         (self.account, self.is_held) = (self.most(), false);
+        (self.arrears, self.has_drawn, self.said) = (0, false, Said::default());
     }
 
     /// What was counted.
@@ -107,10 +125,59 @@ impl Timed {
 
     /// The lane slept for so long, or others had its time in another way.
     pub fn slept(&mut self, nanoseconds: u64) {
+        self.said.slept = self.said.slept.saturating_add(nanoseconds);
         self.account = self.account.saturating_add(self.share(nanoseconds)).min(self.reserve());
         if self.is_held && self.account >= self.enough() {
             self.is_held = false;
         }
+    }
+
+    /// The lane had nothing to do, and slept for so long: what others had before is not made up for any more if that was long.
+    pub fn waited(&mut self, nanoseconds: u64) {
+        if nanoseconds >= PERIOD {
+            self.arrears = 0;
+        }
+        self.slept(nanoseconds);
+    }
+
+    /// The lane was to rest for others for `asked`, and did for `slept`. What that was too long is made up for, however long it was, as far as [`ARREARS`].
+    pub fn rested(&mut self, asked: u64, slept: u64) {
+        let late = self.share(slept.saturating_sub(asked));
+        let room = self.reserve() - self.account;
+        self.owe(self.share(slept).saturating_sub(room).clamp(0, late));
+        self.slept(slept);
+    }
+
+    /// So much time has passed since this was called last, and of that the lane used its CPU for so long; none if that is not known, as the first time. What it was charged beyond that
+    /// others had, and what it had beyond that it pays for.
+    pub fn settle(&mut self, time: Option<[u64; 2]>) {
+        let Said { slept, charged } = std::mem::take(&mut self.said);
+        let Some([passed, used]) = time.filter(|_| self.tells_sleep()) else { return };
+        let [passed, used, slept, charged] = [passed, used, slept, charged].map(|time| i64::try_from(time).unwrap_or(i64::MAX));
+        // As the account should have grown by now, less what it did.
+        let [right, done] = [(passed.saturating_sub(used), used), (slept, charged)].map(|(others, own)| {
+            let part = i128::from(others.max(0)) * i128::from(100 - self.knobs.user_frac) - i128::from(own) * i128::from(self.knobs.user_frac);
+            part / 100
+        });
+        match i64::try_from(right - done).unwrap_or(0) {
+            lacking @ 0.. => self.owe(lacking),
+            beyond => self.account = self.account.saturating_add(beyond).max(-self.owed()),
+        }
+    }
+
+    /// Others had more than their part, by so much.
+    fn owe(&mut self, nanoseconds: i64) {
+        self.arrears = self.arrears.saturating_add(nanoseconds).min(self.share(ARREARS));
+    }
+
+    /// Fills the empty account from the arrears, if that can be.
+    fn draws(&mut self) -> bool {
+        self.has_drawn = self.arrears > 0 && !self.has_drawn;
+        if self.has_drawn {
+            let drawn = self.arrears.min(self.reserve());
+            (self.arrears, self.account) = (self.arrears - drawn, self.account + drawn);
+        }
+        self.account > 0
     }
 
     /// The network took so long for so many frames; returns what of it was its own.
@@ -124,8 +191,9 @@ impl Timed {
     /// The network took so long, of which all was its own: receiving what became nobody's frame, or sending.
     pub fn charge(&mut self, nanoseconds: u64) {
         let took = nanoseconds.min(INTERRUPTED * PERIOD);
+        self.said.charged = self.said.charged.saturating_add(took);
         self.account = (self.account + self.share(took) - took.cast_signed()).max(-self.owed());
-        if self.account <= 0 && !self.is_idle() && !self.is_held {
+        if self.account <= 0 && !self.is_idle() && !self.is_held && !self.draws() {
             self.is_held = true;
             self.counts.held += 1;
         }

@@ -23,6 +23,12 @@ struct Flooded {
     user: u64,
     /// Nanoseconds by which it wakes too late, at the most.
     late: u64,
+    /// Nanoseconds for which others have its CPU at once while it would run, now and then; and all that they had so.
+    interrupted: u64,
+    taken: u64,
+    /// Nanoseconds of its CPU that it has used, if its account is settled by that; and both clocks as it was.
+    used: Option<u64>,
+    settled: [u64; 2],
     random: Random,
 }
 
@@ -42,6 +48,10 @@ impl Flooded {
             network: 0,
             user: 0,
             late: 0,
+            interrupted: 0,
+            taken: 0,
+            used: None,
+            settled: [0, 0],
             random: Random::new(u64::from(user_frac)),
         }
     }
@@ -61,8 +71,39 @@ impl Flooded {
         self.left_at = self.now;
     }
 
+    /// The lane works for so long.
+    fn works(&mut self, nanoseconds: u64) {
+        self.now += nanoseconds;
+        self.used = self.used.map(|used| used + nanoseconds);
+    }
+
+    /// A lane that rests wakes late, and its account is settled where it knows what of its CPU it has used.
+    fn rest(&mut self, asked: u64) {
+        let slept = asked + self.random.below(self.late + 1);
+        self.now += slept;
+        self.asleep += slept;
+        let Some(used) = self.used else {
+            self.is_asleep = true;
+            return;
+        };
+        self.timed.rested(asked, slept);
+        self.left_at = self.now;
+        let [passed, used_since] = [self.now - self.settled[0], used - self.settled[1]];
+        self.timed.settle(Some([passed, used_since]));
+        self.settled = [self.now, used];
+    }
+
+    /// Per cent of the time that other programs had.
+    fn others_share(&self) -> f64 {
+        (self.asleep + self.taken) as f64 * 100.0 / self.now as f64
+    }
+
     /// A turn; the tasks want the lane, or it would sleep.
     fn turn(&mut self, tasks_want: bool) {
+        if self.interrupted > 0 && self.random.below(100) == 0 {
+            self.now += self.interrupted;
+            self.taken += self.interrupted;
+        }
         self.tell(tasks_want);
         if !tasks_want {
             self.timed.nobody_wants();
@@ -70,12 +111,12 @@ impl Flooded {
         let frames = self.timed.frames() as u64;
         if frames > 0 {
             let took = CALL + frames * self.frame;
-            self.now += took;
+            self.works(took);
             self.network += took;
             assert_eq!(self.timed.network_took(took, frames), took, "nobody interrupts here");
         }
         self.left_at = self.now;
-        self.now += frames * self.service;
+        self.works(frames * self.service);
         self.user += frames * self.service;
         if self.service > 0 {
             self.tell(true);
@@ -83,15 +124,12 @@ impl Flooded {
         let is_first = frames > 0 && self.timed.is_network_first() && !self.other_programs;
         if let Some(held) = self.timed.held_for().filter(|_| self.other_programs) {
             assert!(held > 0, "who is held is held for some time");
-            let slept = held + self.random.below(self.late + 1);
-            self.now += slept;
-            self.asleep += slept;
-            self.is_asleep = true;
+            self.rest(held);
         } else if tasks_want && !is_first {
-            self.now += self.slice;
+            self.works(self.slice);
             self.user += self.slice;
         } else {
-            self.now += 100;
+            self.works(100);
         }
     }
 
@@ -200,6 +238,86 @@ fn a_lane_that_wakes_late_makes_up_for_it() {
         let share = 100.0 - lane.network as f64 * 100.0 / lane.now as f64;
         assert!((share - f64::from(user_frac)).abs() < 2.0, "{share} for {user_frac}");
     }
+}
+
+/// Rests that last for several of the scheduler's ticks are made up for as well, and each time the lane went on in place of a rest the next one comes.
+#[test]
+fn a_lane_that_wakes_very_late_has_its_part_behind_that() {
+    for user_frac in [10, 30, 50, 90] {
+        let mut lane = Flooded { late: 12_000_000, used: Some(0), ..Flooded::new(user_frac, true, 2_000, 20_000) };
+        while lane.now < 40_000 * PERIOD {
+            lane.turn(false);
+        }
+        assert!((lane.others_share() - f64::from(user_frac)).abs() < 3.0, "{} for {user_frac}", lane.others_share());
+    }
+}
+
+/// Others had the CPU while the lane was charged for the time: by the time of the CPU that it has used, that is theirs.
+#[test]
+fn a_lane_that_is_interrupted_is_charged_what_it_used() {
+    for (user_frac, interrupted) in [10, 30, 50, 90].into_iter().flat_map(|share| [300_000, 3_000_000].map(|long| (share, long))) {
+        let lane = Flooded { interrupted, ..Flooded::new(user_frac, true, 1_000, 0) };
+        let share = |used: Option<u64>| {
+            let mut lane = Flooded { used, timed: lane.timed.clone(), random: Random::new(5), ..lane };
+            while lane.now < 20_000 * PERIOD {
+                lane.turn(false);
+            }
+            lane.others_share()
+        };
+        let (settled, unsettled) = (share(Some(0)), share(None));
+        // What comes without being asked for may be more than their part.
+        let least = f64::from(user_frac);
+        assert!(settled > least - 2.0 && settled < unsettled + 0.5, "{settled}, and {unsettled} by the clock alone, for {user_frac}");
+        let is_met = settled < least + 3.0;
+        assert!(is_met || interrupted > PERIOD, "{settled} for {user_frac}, {interrupted} ns each");
+    }
+}
+
+/// What was not charged is paid for.
+#[test]
+fn a_lane_that_used_more_than_it_was_charged_pays_for_it() {
+    let held = |used: Option<[u64; 2]>| {
+        let mut timed = Timed::new(Knobs { user_frac: 50, ..Controller::Timed.knobs() }, true);
+        timed.settle(None);
+        timed.charge(400_000);
+        timed.settle(used);
+        timed.charge(400_000);
+        timed.held_for()
+    };
+    let exact = held(Some([400_000, 400_000])).unwrap();
+    assert_eq!(held(None), Some(exact));
+    // 200 us more of its CPU, of which the half was its own anyway.
+    assert_eq!(held(Some([600_000, 600_000])), Some(exact + 200_000));
+}
+
+/// What nobody wanted is not kept for the lane, nor what others had while it was stopped, beyond some late rests.
+#[test]
+fn what_others_had_is_made_up_for_as_far_as_the_lane_wanted_it() {
+    // How long the lane goes on without a rest of some length.
+    let goes_on = |before: fn(&mut Timed)| {
+        let mut timed = Timed::new(Knobs { user_frac: 50, ..Controller::Timed.knobs() }, true);
+        before(&mut timed);
+        let (mut rested, mut turns) = (0, 0_u64);
+        while rested < 10_000_000 {
+            timed.charge(10_000);
+            turns += 1;
+            if let Some(held) = timed.held_for() {
+                rested += held;
+                timed.rested(held, held);
+            }
+        }
+        turns * 10_000
+    };
+    let plain = goes_on(|_| {});
+    let late = goes_on(|timed| timed.rested(250_000, 20_250_000));
+    let stopped = goes_on(|timed| timed.rested(250_000, 5_000_000_000));
+    let idle = goes_on(|timed| {
+        timed.rested(250_000, 20_250_000);
+        timed.waited(PERIOD);
+    });
+    assert!(late >= plain + 19_000_000 && late <= plain + 21_000_000, "{late} and {plain}");
+    assert!(stopped <= plain + 55_000_000, "{stopped} and {plain}");
+    assert!(idle <= plain + 5_000_000, "{idle} and {plain}");
 }
 
 #[test]
