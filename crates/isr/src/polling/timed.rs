@@ -56,11 +56,11 @@ pub struct Timed {
     counts: TimedCounts,
 }
 
-/// Nanoseconds that the lane is said to have slept, and that it was charged.
+/// Nanoseconds that the lane is said to have slept, and by how many the account shrank for what it is said to have done.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     slept: u64,
-    charged: u64,
+    charged: i64,
 }
 
 /// What was counted.
@@ -153,13 +153,10 @@ impl Timed {
     pub fn settle(&mut self, time: Option<[u64; 2]>) {
         let Said { slept, charged } = std::mem::take(&mut self.said);
         let Some([passed, used]) = time.filter(|_| self.tells_sleep()) else { return };
-        let [passed, used, slept, charged] = [passed, used, slept, charged].map(|time| i64::try_from(time).unwrap_or(i64::MAX));
         // As the account should have grown by now, less what it did.
-        let [right, done] = [(passed.saturating_sub(used), used), (slept, charged)].map(|(others, own)| {
-            let part = i128::from(others.max(0)) * i128::from(100 - self.knobs.user_frac) - i128::from(own) * i128::from(self.knobs.user_frac);
-            part / 100
-        });
-        match i64::try_from(right - done).unwrap_or(0) {
+        let used_of_it = i64::try_from(used).unwrap_or(i64::MAX);
+        let right = self.share(passed).saturating_sub(used_of_it);
+        match right.saturating_sub(self.share(slept).saturating_sub(charged)) {
             lacking @ 0.. => self.owe(lacking),
             beyond => self.account = self.account.saturating_add(beyond).max(-self.owed()),
         }
@@ -191,8 +188,9 @@ impl Timed {
     /// The network took so long, of which all was its own: receiving what became nobody's frame, or sending.
     pub fn charge(&mut self, nanoseconds: u64) {
         let took = nanoseconds.min(INTERRUPTED * PERIOD);
-        self.said.charged = self.said.charged.saturating_add(took);
-        self.account = (self.account + self.share(took) - took.cast_signed()).max(-self.owed());
+        let before = self.account;
+        self.account = (before + self.share(took) - took.cast_signed()).max(-self.owed());
+        self.said.charged = self.said.charged.saturating_add(before - self.account);
         if self.account <= 0 && !self.is_idle() && !self.is_held && !self.draws() {
             self.is_held = true;
             self.counts.held += 1;
