@@ -255,7 +255,8 @@ fn a_lane_that_wakes_very_late_has_its_part_behind_that() {
 /// Others had the CPU while the lane was charged for the time: by the time of the CPU that it has used, that is theirs.
 #[test]
 fn a_lane_that_is_interrupted_is_charged_what_it_used() {
-    for (user_frac, interrupted) in [10, 30, 50, 90].into_iter().flat_map(|share| [300_000, 3_000_000].map(|long| (share, long))) {
+    for (user_frac, interrupted) in [10, 30, 50, 90].into_iter().flat_map(|share| [300_000, 3_000_000].map(|long| (share, long)))
+    {
         let lane = Flooded { interrupted, ..Flooded::new(user_frac, true, 1_000, 0) };
         let share = |used: Option<u64>| {
             let mut lane = Flooded { used, timed: lane.timed.clone(), random: Random::new(5), ..lane };
@@ -267,7 +268,10 @@ fn a_lane_that_is_interrupted_is_charged_what_it_used() {
         let (settled, unsettled) = (share(Some(0)), share(None));
         // What comes without being asked for may be more than their part.
         let least = f64::from(user_frac);
-        assert!(settled > least - 2.0 && settled < unsettled + 0.5, "{settled}, and {unsettled} by the clock alone, for {user_frac}");
+        assert!(
+            settled > least - 2.0 && settled < unsettled + 0.5,
+            "{settled}, and {unsettled} by the clock alone, for {user_frac}"
+        );
         let is_met = settled < least + 3.0;
         assert!(is_met || interrupted > PERIOD, "{settled} for {user_frac}, {interrupted} ns each");
     }
