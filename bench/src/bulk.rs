@@ -48,9 +48,11 @@ const CELLS: [Cell; 6] = [
 const JUDGED_BYTES: usize = 64 << 10;
 
 /// The pairs of senders of which the first is judged by the second, and how much it may cost of that.
-const BARS: [(Sender, Sender, f64); 4] = [
+const BARS: [(Sender, Sender, f64); 6] = [
     (Sender::Memory, Sender::Loop, PARITY),
     (Sender::Memory, Sender::Iperf, PARITY),
+    (Sender::Sealed, Sender::Loop, PARITY),
+    (Sender::Sealed, Sender::Iperf, PARITY),
     (Sender::File, Sender::Iperf, PARITY),
     (Sender::Asked, Sender::Memory, ASKED),
 ];

@@ -56,5 +56,5 @@ fn build(peers: &Path) -> Result<()> {
 const fn cell(name: &'static str, depth: usize) -> Cell {
     let asks = Asks::Get(Page::Hello);
     let load = Load { asks, transport: Carrier::Tcp, bytes: HELLO_BYTES, connections: 64, depth, spin: false };
-    Cell { name, load, entrants: &[Entrant::Hyper, ON_TOKIO], bars: BARS, stand_in: Entrant::Hyper, idle_cpu: false }
+    Cell { name, load, entrants: &[Entrant::Hyper, ON_TOKIO], bars: BARS, stand_in: Entrant::Hyper, idle_cpu: false, part: None }
 }

@@ -40,42 +40,13 @@ pub fn measure_cell(
     interrupt: &Interrupt,
     findings: &mut Findings,
 ) -> Result<CellResult> {
-    measure_paced(cell, lineup, stage, extent, interrupt, findings, None)
-}
-
-/// The same in an open loop: each server is offered `part` of the rate at which it has answered as fast as it could.
-///
-/// # Errors
-/// As [`measure_cell`].
-pub fn measure_part(
-    cell: &Cell,
-    lineup: &[Entrant],
-    stage: &mut Stage,
-    extent: Extent,
-    interrupt: &Interrupt,
-    findings: &mut Findings,
-    part: f64,
-) -> Result<CellResult> {
-    findings.note(PART_NOTE);
-    measure_paced(cell, lineup, stage, extent, interrupt, findings, Some(part))
-}
-
-fn measure_paced(
-    cell: &Cell,
-    lineup: &[Entrant],
-    stage: &mut Stage,
-    extent: Extent,
-    interrupt: &Interrupt,
-    findings: &mut Findings,
-    part: Option<f64>,
-) -> Result<CellResult> {
     let start = |&entrant: &Entrant| {
         let load = cell.load_of(entrant);
         stage.start(entrant, load.asks, load.transport)
     };
     let running: Vec<Running> = lineup.iter().map(start).collect::<Result<_>>()?;
     let one = |place: usize, rate| measure(&stage.corelane, cell.load_of(lineup[place]), &running[place], rate, extent.timing);
-    let rates = match part {
+    let rates = match cell.part {
         Some(part) => {
             let rounds = extent.rounds.min(PEAK_ROUNDS);
             let peaks = Rounds::take(cell.name, lineup.to_vec(), rounds, interrupt, |place| one(place, None))?;
@@ -88,6 +59,9 @@ fn measure_paced(
     let contenders = running.iter().map(|running| contender(cell, running, interrupt)).collect::<Result<_>>()?;
     let found = CellResult { rounds, contenders };
     findings.note(NOTE);
+    if cell.part.is_some() {
+        findings.note(PART_NOTE);
+    }
     findings.show(&table(&found), &found, judge_all(cell, &found.rounds))?;
     Ok(found)
 }

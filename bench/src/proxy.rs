@@ -13,13 +13,13 @@ use super::entrants::{Absence, Entrant, PROXIES, Peer};
 use super::idle;
 use super::interrupt::Interrupt;
 use super::manner::Manner;
-use super::measure::{measure_cell, measure_part};
+use super::measure::measure_cell;
 use super::report::Findings;
 use super::rounds::{Extent, Verdict};
 use super::stage::{Ours, Stage};
 
-pub use cells::{CELLS, THIRDS};
-use cells::{FILES, IDLE, THIRD};
+pub use cells::CELLS;
+use cells::{FILES, IDLE};
 
 /// Idle pairs of a quick run.
 const QUICK_PAIRS: usize = 500;
@@ -56,12 +56,8 @@ impl Arguments {
         for (way, cell) in CELLS.iter().filter(|(_, cell)| wants(&self.only, cell.name)) {
             pass(stage, *way);
             let lineup = stage.lineup(cell, &absences);
+            let extent = if cell.part.is_some() { shortened(extent) } else { extent };
             measure_cell(cell, &lineup, stage, extent, interrupt, &mut findings)?;
-        }
-        for (way, cell) in THIRDS.iter().filter(|(_, cell)| wants(&self.only, cell.name)) {
-            pass(stage, *way);
-            let lineup = stage.lineup(cell, &absences);
-            measure_part(cell, &lineup, stage, shortened(extent), interrupt, &mut findings, THIRD)?;
         }
         if wants(&self.only, IDLE.name) {
             pass(stage, Way::Bytes);
@@ -91,7 +87,7 @@ impl Arguments {
     }
 }
 
-/// Two thirds of the rounds: in each of these cells the greatest rates are measured as well.
+/// Two thirds of the rounds: in a cell of an open loop the greatest rates are measured as well.
 fn shortened(extent: Extent) -> Extent {
     Extent { rounds: (extent.rounds * 2).div_ceil(3), ..extent }
 }

@@ -55,7 +55,15 @@ fn measure(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<F
 }
 
 const fn cell(name: &'static str, load: Load) -> Cell {
-    Cell { name, load, entrants: &[Entrant::Corelane, NGINX], bars: &[], stand_in: Entrant::Corelane, idle_cpu: false }
+    Cell {
+        name,
+        load,
+        entrants: &[Entrant::Corelane, NGINX],
+        bars: &[],
+        stand_in: Entrant::Corelane,
+        idle_cpu: false,
+        part: None,
+    }
 }
 
 /// Files of so many bytes, 64 connections at a time.

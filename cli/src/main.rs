@@ -60,7 +60,9 @@ fn line() -> clap::Command {
 fn main() -> ExitCode {
     Signals::spare();
     complete::answer(line);
-    let read = line().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    // What is said of flags is laid out only where somebody is told of it: it takes longer than reading a line.
+    let matches = Arguments::command().try_get_matches().or_else(|_| line().try_get_matches());
+    let read = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
     let result = match read.unwrap_or_else(|error| error.format(&mut line()).exit()).command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Load(arguments) => load::run(*arguments),

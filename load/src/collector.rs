@@ -1,6 +1,6 @@
 //! Puts together what the lanes tell: second by second, and in all.
 
-use crate::course::{Event, Gaps, Peaks};
+use crate::course::{Event, Gaps, Peaks, kinds};
 use crate::curve::quantiles;
 use crate::interval::Interval;
 use crate::kinds::{Errors, Kind};
@@ -87,7 +87,7 @@ impl Collector {
                 assert!(from <= until, "a window ends after it has begun");
                 self.window = Some((from, until));
             }
-            Event::Interval { lane, index, length, interval } => self.take_interval(lane, index, length, &interval),
+            Event::Interval { lane, index, length, interval } => self.take_interval(lane, index, length, *interval),
             Event::Over { lane, early, connections, ended, opening, peaks, gaps, handshakes } => {
                 self.handshakes.merge(&handshakes);
                 let sum = &mut self.lanes[lane];
@@ -107,7 +107,7 @@ impl Collector {
         self.complete_intervals();
     }
 
-    fn take_interval(&mut self, lane: usize, index: i64, length: u64, interval: &Interval) {
+    fn take_interval(&mut self, lane: usize, index: i64, length: u64, interval: Interval) {
         assert!(!self.lanes[lane].is_over, "a lane that is over tells no more: its intervals may be closed");
         let lanes = self.lanes.len();
         let pending = self.pending.entry(index).or_insert_with(|| Pending {
@@ -117,17 +117,21 @@ impl Collector {
             flows: vec![LaneFlow::default(); lanes],
             told: vec![false; lanes],
         });
-        pending.interval.merge(interval);
         pending.length = pending.length.max(length);
         pending.requests[lane] += interval.requests;
-        pending.flows[lane] = flow_of(interval);
-        pending.told[lane] = true;
+        pending.flows[lane] = flow_of(&interval);
         if index >= 0 {
             let (sum, longest) = (&mut self.lanes[lane], interval.latency.0.as_ref().map_or(0, |times| times.max()));
             sum.requests += interval.requests;
             sum.errors += interval.errors.failures();
             sum.longest = sum.longest.max(longest);
         }
+        match pending.told.contains(&true) {
+            // Of one lane alone it is the sum: its histograms need not be copied.
+            false => pending.interval = Interval { open: 0, ..interval },
+            true => pending.interval.merge(&interval),
+        }
+        pending.told[lane] = true;
     }
 
     /// Closes, in order, every interval that all lanes have told, or will never tell.
@@ -146,6 +150,8 @@ impl Collector {
         let warm_up = self.plan.warm_up.as_secs_f64();
         let (at_s, length_s) = ((index as f64).max(-warm_up), pending.length as f64 / 1e9);
         if index >= 0 {
+            // Also those of which nothing is recorded in the end: they are of the run.
+            self.total.prepare(kinds(&self.plan.mode));
             self.total.merge(&pending.interval);
         }
         if self.is_in_series(at_s) && pending.length > 0 {

@@ -4,7 +4,7 @@
 //! is sent, answers are waited for) -> Over. What is measured leaves the lane once a second.
 
 use crate::flights::Flight;
-use crate::interval::{Interval, Times};
+use crate::interval::{Interval, Kinds, Times};
 use crate::kinds::{Errors, Kind};
 use crate::pacer::Pacer;
 use crate::plan::{Extent, Mode, Plan, share};
@@ -147,7 +147,7 @@ pub struct Course {
     ready: usize,
     /// Connections, or sockets, that are open.
     open: u64,
-    current: Box<Interval>,
+    current: Interval,
     current_from: u64,
     current_index: i64,
     next_look: u64,
@@ -179,7 +179,7 @@ impl Course {
             Extent::For(_) => u64::MAX,
             Extent::Requests(requests) => share(requests, lane, plan.lanes),
         };
-        let current = Box::new(empty(&plan.mode));
+        let current = Interval::of(kinds(&plan.mode));
         let handshakes = Box::new(HandshakesTimed { times: Times::new(plan.secure.is_some()), ..HandshakesTimed::default() });
         Self {
             plan,
@@ -341,7 +341,7 @@ impl Course {
     }
 
     fn close_interval(&mut self, at: u64) {
-        let mut interval = std::mem::replace(&mut self.current, Box::new(empty(&self.plan.mode)));
+        let mut interval = Box::new(self.current.take());
         interval.open = self.open;
         assert!(at >= self.current_from, "an interval ends behind its begin");
         let length = at - self.current_from;
@@ -612,19 +612,10 @@ impl Course {
     }
 }
 
-fn empty(mode: &Mode) -> Interval {
-    let has_rate = mode.has_times();
-    let by_connection = matches!(mode, Mode::Connections { .. });
-    Interval {
-        latency: Times::new(!mode.is_one_way()),
-        service: Times::new(has_rate),
-        lag: Times::new(has_rate),
-        connect: Times::new(by_connection),
-        connection: Times::new(by_connection),
-        response: Times::new(by_connection),
-        transfer: Times::new(by_connection),
-        ..Interval::default()
-    }
+/// The kinds of times that runs of this mode have.
+pub(crate) fn kinds(mode: &Mode) -> Kinds {
+    let (has_rate, by_connection) = (mode.has_times(), matches!(mode, Mode::Connections { .. }));
+    [!mode.is_one_way(), has_rate, has_rate, by_connection, by_connection, by_connection, by_connection]
 }
 
 fn send(cx: &mut Cx<'_>, lane: usize, word: Word) {

@@ -31,7 +31,16 @@ impl Times {
     /// Records a time `count` times.
     pub fn record(&mut self, nanoseconds: u64, count: u64) {
         if let Some(histogram) = &mut self.0 {
-            histogram.saturating_record_n(nanoseconds, count);
+            // The histogram itself keeps somewhat longer ones as they are, and has what is beyond those as an hour: shorter than they.
+            histogram.saturating_record_n(nanoseconds.min(LONGEST_NS), count);
+        }
+    }
+
+    /// Gives what was recorded, and begins anew. Where that is nothing, the histogram stays for what comes, and none goes out.
+    fn take(&mut self) -> Self {
+        match &self.0 {
+            Some(times) if !times.is_empty() => std::mem::replace(self, Self::new(true)),
+            _ => Self(None),
         }
     }
 
@@ -45,6 +54,9 @@ impl Times {
         }
     }
 }
+
+/// Which kinds of times a run has: latency, service, lag, and of connections connect, connection, response, transfer.
+pub type Kinds = [bool; 7];
 
 /// What one lane measured in one second, or what several intervals came to.
 #[derive(Clone, Debug, Default)]
@@ -94,6 +106,40 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// One without anything, with histograms for these kinds.
+    pub fn of(kinds: Kinds) -> Self {
+        let mut interval = Self::default();
+        interval.prepare(kinds);
+        interval
+    }
+
+    /// Has a histogram, from now on if not before, for each of these kinds.
+    pub fn prepare(&mut self, kinds: Kinds) {
+        for (times, is_wanted) in self.times_mut().into_iter().zip(kinds) {
+            if is_wanted && times.0.is_none() {
+                *times = Times::new(true);
+            }
+        }
+    }
+
+    /// Its times, in the order of [`Kinds`].
+    fn times_mut(&mut self) -> [&mut Times; 7] {
+        let Self { latency, service, lag, connect, connection, response, transfer, .. } = self;
+        [latency, service, lag, connect, connection, response, transfer]
+    }
+
+    /// Gives what was measured. Only those times have a histogram that were recorded; the others' stay here, ready for the next interval. A second in which
+    /// nothing was answered costs no memory.
+    pub fn take(&mut self) -> Self {
+        let mut taken = Self::default();
+        std::mem::swap(self, &mut taken);
+        for (mine, times) in self.times_mut().into_iter().zip(taken.times_mut()) {
+            *mine = std::mem::take(times);
+            *times = mine.take();
+        }
+        taken
+    }
+
     /// Adds all that another holds.
     pub fn merge(&mut self, other: &Interval) {
         self.latency.merge(&other.latency);
@@ -120,5 +166,20 @@ impl Interval {
             *mine += theirs;
         }
         self.counted.iter_mut().zip(other.counted).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_time_is_never_less_than_a_shorter_one() {
+        for hours in [1.0, 1.1, 1.2, 1.3, 2.0, 1e6] {
+            let mut times = Times::new(true);
+            times.record((LONGEST_NS as f64 * hours) as u64, 1);
+            let kept = times.0.unwrap();
+            assert!(kept.equivalent(kept.max(), LONGEST_NS), "{hours} h: {} ns", kept.max());
+        }
     }
 }

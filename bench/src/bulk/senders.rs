@@ -30,6 +30,9 @@ const IPERF_BYTES_MAX: usize = 1 << 20;
 /// Sends of so many bytes and more are asked to leave without a copy, where that is asked for.
 const ASKED_BYTES_LEAST: usize = 16 << 10;
 
+/// Shorter pieces of sealed memory are copied.
+const SEALED_BYTES_LEAST: usize = 32 << 10;
+
 /// Bytes of the file that is sent again and again: of the page cache, and longer than any piece.
 const FILE_BYTES: usize = 16 << 20;
 
@@ -40,7 +43,9 @@ pub const GIB: f64 = 1_073_741_824.0;
 pub enum Sender {
     /// `push`, from the lane's memory.
     Memory,
-    /// The same, which asks the kernel to read from there, and copies once it has seen that the kernel does.
+    /// `push`, from sealed memory, whose pages the receiver is given.
+    Sealed,
+    /// `push` from the lane's memory, which asks the kernel to read from there, and copies once it has seen that the kernel does.
     Asked,
     /// `push`, from a file.
     File,
@@ -56,6 +61,7 @@ impl fmt::Display for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory => "corelane (memory)",
+            Self::Sealed => "corelane (sealed)",
             Self::Asked => "corelane (memory, asked)",
             Self::File => "corelane (file)",
             Self::Loop => "plain loop (write)",
@@ -80,7 +86,7 @@ pub struct Sample {
 
 /// Those that take part here.
 pub fn lineup(findings: &mut Findings) -> Vec<Sender> {
-    let mut who = vec![Sender::Memory, Sender::Asked, Sender::File, Sender::Loop, Sender::Sendfile];
+    let mut who = vec![Sender::Memory, Sender::Sealed, Sender::Asked, Sender::File, Sender::Loop, Sender::Sendfile];
     match server::is_installed("iperf3") {
         true => who.push(Sender::Iperf),
         false => findings.leave_out("iperf3 -Z: it is not installed: apt-get install -y iperf3".to_owned()),
@@ -115,6 +121,7 @@ impl Sender {
     pub fn fits(self, bytes: usize) -> bool {
         match self {
             Self::Asked => bytes >= ASKED_BYTES_LEAST,
+            Self::Sealed => bytes >= SEALED_BYTES_LEAST,
             Self::Iperf => bytes <= IPERF_BYTES_MAX,
             _ => true,
         }
@@ -139,6 +146,7 @@ impl Sender {
                 counts::stat(&stage.corelane, server.pid()).and_then(|stat| copied(&stat)).unwrap_or(1.0)
             }
             Self::Loop => 1.0,
+            Self::Sealed => counts::stat(&stage.corelane, server.pid()).and_then(|stat| copied_sealed(&stat)).unwrap_or(1.0),
             Self::File | Self::Sendfile | Self::Iperf => 0.0,
         };
         Ok(Sample { copied, ..sample(&report, 1.0 + kernel as f64 / own.max(1) as f64)? })
@@ -150,7 +158,11 @@ impl Sender {
             command.args([if self == Self::Loop { "write" } else { "sendfile" }, address, &bytes.to_string()]);
             return Ok(command);
         }
-        let source = if self == Self::File { format!("&file={}", file.0.display()) } else { String::new() };
+        let source = match self {
+            Self::File => format!("&file={}", file.0.display()),
+            Self::Sealed => "&memory=sealed".to_owned(),
+            _ => "&memory=lane".to_owned(),
+        };
         let mut command = serve(stage, road, &[format!("push=tcp://{address}?size={bytes}{source}")])?;
         if self == Self::Asked {
             command.args(["--zero-copy", &ASKED_BYTES_LEAST.to_string()]);
@@ -202,6 +214,13 @@ fn copied(stat: &Value) -> Option<f64> {
     let number = |wanted: &str| counts::find(stat, &|name, value| (name == wanted).then(|| value.as_f64()).flatten());
     let [sends, uncopied, anyway] = ["sends", "sends_uncopied", "sends_copied_anyway"].map(number);
     Some((1.0 - (uncopied? - anyway?).max(0.0) / sends?.max(1.0)).max(0.0))
+}
+
+/// The same of sealed memory: all but what gave its pages away.
+fn copied_sealed(stat: &Value) -> Option<f64> {
+    let number = |wanted: &str| counts::find(stat, &|name, value| (name == wanted).then(|| value.as_f64()).flatten());
+    let [sends, sealed] = ["sends", "sends_sealed"].map(number);
+    Some((1.0 - sealed? / sends?.max(1.0)).max(0.0))
 }
 
 /// The report of iperf3 at its end.
@@ -312,6 +331,9 @@ mod tests {
             [1.0, 0.0, 1.0, 0.8]
         );
         assert_eq!(copied(&serde_json::json!({"sends": 10.0})), None);
+        let sealed = serde_json::json!({"sends": 10.0, "sends_sealed": 9.0});
+        assert!((copied_sealed(&sealed).expect("a share") - 0.1).abs() < 1e-12);
+        assert_eq!(copied_sealed(&serde_json::json!({"sends": 10.0})), None);
     }
 
     #[test]

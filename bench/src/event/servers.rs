@@ -24,4 +24,5 @@ pub const CELL: Cell = Cell {
     bars: &[Bar { of: KQUEUE, limit: Limit::AtMost(PARITY), ..cpu(Divisor::One(EPOLL), PARITY) }],
     stand_in: KQUEUE,
     idle_cpu: false,
+    part: None,
 };

@@ -40,7 +40,7 @@ const fn best(at_most: f64) -> Bar {
 }
 
 const fn cell(name: &'static str, load: Load) -> Cell {
-    Cell { name, load, entrants: ALL, bars: &[], stand_in: Entrant::Corelane, idle_cpu: false }
+    Cell { name, load, entrants: ALL, bars: &[], stand_in: Entrant::Corelane, idle_cpu: false, part: None }
 }
 
 /// Files of so many bytes.

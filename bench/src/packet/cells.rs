@@ -133,7 +133,7 @@ pub const GOAL: Limit = Limit::AtMost(0.5);
 
 /// The flood of one CPU.
 pub const FLOOD: &str = "packet-flood";
-/// What lanes cost while nothing comes.
+/// The cost of lanes while nothing comes.
 pub const IDLE: &str = "packet-idle";
 /// Whether any flow is reordered.
 pub const ORDER: &str = "packet-order";

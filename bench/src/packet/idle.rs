@@ -1,4 +1,4 @@
-//! What a lane over frames costs while nothing comes: processor time of its process, and of the thread that receives for it.
+//! The cost of a lane over frames while nothing comes: processor time of its process, and of the thread that receives for it.
 
 use std::thread;
 use std::time::{Duration, Instant};

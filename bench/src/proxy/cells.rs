@@ -25,15 +25,8 @@ pub const CELLS: &[(Way, Cell)] = &[
     (Way::Http, Cell { bars: &[best(0.75)], entrants: AND_ENVOY, ..cell("pass-4096-d1", get(Page::File, SMALL)) }),
     (Way::Http, cell("pass-102400", get(Page::File, LARGE))),
     (Way::Http, cell("pass-1048576", get(Page::File, HUGE))),
-];
-
-/// The part of its own greatest rate that each proxy is offered in [`THIRDS`].
-pub const THIRD: f64 = 1.0 / 3.0;
-
-/// Cells of an open loop: how long the slowest of a hundred requests takes where no proxy is busy.
-pub const THIRDS: &[(Way, Cell)] = &[
-    (Way::Bytes, Cell { bars: BY_EACH, ..cell("bytes-64-third", echo(SMALLEST, 64, 1)) }),
-    (Way::Http, Cell { bars: BY_EACH, entrants: AND_ENVOY, ..cell("pass-4096-third", get(Page::File, SMALL)) }),
+    (Way::Bytes, Cell { bars: BY_EACH, ..third("bytes-64-third", echo(SMALLEST, 64, 1)) }),
+    (Way::Http, Cell { bars: BY_EACH, entrants: AND_ENVOY, ..third("pass-4096-third", get(Page::File, SMALL)) }),
 ];
 
 /// Pairs that have passed bytes and then rest: nearly as many as a process may have that is allowed 20,000 descriptors.
@@ -42,7 +35,7 @@ pub const IDLE: Idle =
 
 /// What `--only` may name.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    CELLS.iter().chain(THIRDS).map(|(_, cell)| cell.name).chain([IDLE.name])
+    CELLS.iter().map(|(_, cell)| cell.name).chain([IDLE.name])
 }
 
 const ALL: &[Entrant] = &[Entrant::Corelane, Entrant::Peer(Peer::Haproxy), Entrant::Peer(Peer::Nginx)];
@@ -63,7 +56,12 @@ const fn best(at_most: f64) -> Bar {
 }
 
 const fn cell(name: &'static str, load: Load) -> Cell {
-    Cell { name, load, entrants: ALL, bars: &[], stand_in: Entrant::Corelane, idle_cpu: false }
+    Cell { name, load, entrants: ALL, bars: &[], stand_in: Entrant::Corelane, idle_cpu: false, part: None }
+}
+
+/// An open loop at a third of each one's own rate: how long the slowest of a hundred requests takes where no proxy is busy.
+const fn third(name: &'static str, load: Load) -> Cell {
+    Cell { part: Some(1.0 / 3.0), ..cell(name, load) }
 }
 
 const fn echo(bytes: usize, connections: usize, depth: usize) -> Load {

@@ -50,7 +50,7 @@ const fn sends_under(limit: f64) -> Bar {
 
 /// A cell that is shown and not judged.
 const fn cell(name: &'static str, load: Load, entrants: &'static [Entrant]) -> Cell {
-    Cell { name, load, entrants, bars: &[], stand_in: Entrant::Corelane, idle_cpu: false }
+    Cell { name, load, entrants, bars: &[], stand_in: Entrant::Corelane, idle_cpu: false, part: None }
 }
 
 const fn tcp(connections: usize, depth: usize) -> Load {

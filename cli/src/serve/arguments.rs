@@ -112,6 +112,16 @@ pub struct Arguments {
     /// Memory of each lane, such as 64MiB, 4MiB to 64GiB [default: 64MiB, or what fits for all lanes into a half of what the control group allows]
     #[arg(long, value_name = "SIZE", value_parser = amounts::size)]
     pub(super) memory: Option<u64>,
+    /// Huge pages of 2 MiB for the lanes' memory, of those that were set aside (vm.nr_hugepages)
+    ///
+    /// auto serves without where there are too few, and says so; required refuses to serve then.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Wish::Off)]
+    pub(super) huge_pages: Wish,
+    /// The lanes' memory is there from the start, and is never taken out (mlock(2))
+    ///
+    /// auto serves without where so much may not be locked, and says so; required refuses to serve then.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Wish::Off)]
+    pub(super) locked_memory: Wish,
     /// Threads beside each lane for work that waits, such as reading files, 2 to 256 [default: 4]
     ///
     /// They are started when needed. With uring the kernel may have as many more for files.
@@ -172,6 +182,17 @@ pub enum UdpHash {
     /// Addresses only
     #[value(name = "2")]
     Two,
+}
+
+/// Whether lanes are to have something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Wish {
+    /// Where it is to be had.
+    Auto,
+    /// No.
+    Off,
+    /// Yes, or it does not serve.
+    Required,
 }
 
 /// How long a turn may take; none if nobody watches.

@@ -1,6 +1,6 @@
 //! From flags to lanes that can be started.
 
-use super::arguments::{Arguments, THE_ONE, UdpHash};
+use super::arguments::{Arguments, THE_ONE, UdpHash, Wish};
 use anyhow::{Result, anyhow, bail};
 use corelane::Lanes;
 use corelane::admin::SteeringSettings;
@@ -39,6 +39,7 @@ pub fn of(arguments: Arguments) -> Result<Lanes> {
     if let Some(bytes) = arguments.memory {
         lanes = lanes.memory_bytes(memory(bytes)?);
     }
+    lanes = paged(lanes, arguments.huge_pages, arguments.locked_memory);
     if let Some(tasks) = arguments.tasks_max {
         lanes = lanes.tasks_max(tasks as usize);
     }
@@ -55,6 +56,12 @@ pub fn of(arguments: Arguments) -> Result<Lanes> {
         services = defaults();
     }
     services.iter().try_fold(lanes, |lanes, text| add(lanes, text, &arguments.limits))
+}
+
+/// With the pages that are wished for, or required.
+fn paged(lanes: Lanes, huge: Wish, locked: Wish) -> Lanes {
+    let [(huge, no_other), (locked, no_unlocked)] = [huge, locked].map(|wish| (wish != Wish::Off, wish == Wish::Required));
+    lanes.huge_pages(huge).require_huge_pages(no_other).locked_memory(locked).require_locked_memory(no_unlocked)
 }
 
 /// With the kernel's receiving of these interfaces kept to what the user fraction, in per cent, leaves it.

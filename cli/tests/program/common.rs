@@ -160,11 +160,19 @@ pub fn wrapped(wrapper: &[&str], program: &str) -> Command {
 /// # Panics
 /// If it has not ended within [`PATIENCE`]; it is ended then.
 pub fn output(command: &mut Command) -> Output {
+    output_within(command, PATIENCE)
+}
+
+/// [`output`] of a command that may take so long.
+///
+/// # Panics
+/// If it has not ended within that time; it is ended then.
+pub fn output_within(command: &mut Command, patience: Duration) -> Output {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     let pid = Pid::from_raw(child.id() as i32);
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(child.wait_with_output()));
-    match receiver.recv_timeout(PATIENCE) {
+    match receiver.recv_timeout(patience) {
         Ok(output) => output.expect("the output can be read"),
         Err(_) => {
             let _ = kill(pid, Signal::SIGKILL);
@@ -351,6 +359,12 @@ impl Server {
         value_of(&self.snapshot().total, counter)
     }
 
+    /// One counter of the packet path of each lane that has one.
+    pub fn packet_counts(&self, counter: &str) -> Vec<u64> {
+        let lanes = self.snapshot().lanes;
+        lanes.iter().filter_map(|lane| lane.packets.as_ref()).map(|packets| value_of(&packets.values, counter)).collect()
+    }
+
     /// Waits until a service counter has come to a value.
     pub fn wait_for(&self, counter: &str, is_enough: impl Fn(u64) -> bool) {
         until(&format!("{counter} is as it should be"), || is_enough(self.count(counter)));
@@ -465,9 +479,7 @@ pub fn datagrams_to(address: SocketAddr) -> UdpSocket {
 
 /// Bytes that differ everywhere and between seeds, so that a wrong order or a wrong connection shows.
 pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
-    let mut random = Random::new(seed);
-    let words = std::iter::repeat_with(|| random.bits().to_le_bytes());
-    words.flatten().take(length).collect()
+    Random::new(seed).bytes(length)
 }
 
 /// Sends all of `data` and asserts that the same comes back.

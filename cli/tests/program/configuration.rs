@@ -104,6 +104,13 @@ fn the_environment_sets_and_is_named_when_it_is_wrong() {
     assert!(String::from_utf8(wrong.stderr).unwrap().starts_with("corelane: CORELANE_LANES: invalid value 'many'"));
 }
 
+/// Whether a new connection that does nothing is closed soon: nobody closes one that the old limit still holds.
+fn is_closed_when_idle(server: &Server) -> bool {
+    let mut idle = server.connect();
+    idle.set_read_timeout(Some(std::time::Duration::from_millis(100))).unwrap();
+    matches!(idle.read(&mut [0]), Ok(0))
+}
+
 #[test]
 fn a_hangup_changes_the_level_of_the_log() {
     let folder = Scratch::new();
@@ -115,12 +122,7 @@ fn a_hangup_changes_the_level_of_the_log() {
     let server = Server::start(&["--config", path.to_str().unwrap()]);
     write("error", "1ms");
     server.signal(Signal::SIGHUP);
-    until("the limit is changed", || {
-        let mut idle = server.connect();
-        // Whom the old limit still holds is closed by nobody.
-        idle.set_read_timeout(Some(std::time::Duration::from_millis(100))).unwrap();
-        matches!(idle.read(&mut [0]), Ok(0))
-    });
+    until("the limit is changed", || is_closed_when_idle(&server));
     write("info", "1ms");
     server.signal(Signal::SIGHUP);
     until("the level is changed", || server.words().contains("SIGHUP: the level of the log is changed"));
@@ -155,8 +157,7 @@ fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on(
         server.words().contains(&format!("{file}:2:9: lanes \"2\" counts from the next start on"))
     });
     // It was the limit of a connection that has nothing to do from then on; who does nothing is closed long before ten minutes are over.
-    let mut idle = server.connect();
-    assert_eq!(idle.read(&mut [0]).unwrap(), 0);
+    until("the limit is changed", || is_closed_when_idle(&server));
     server.wait_for("idle_limit_hits", |hits| hits >= 1);
     replace(&path, "lanes = \n");
     hang_up("[CL-0023] SIGHUP: what was there before is kept: ");

@@ -96,6 +96,7 @@ fn without_own_descriptors_all_lanes_share_the_limit(driver: Driver) {
     let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &arguments) else { return };
     let streams: Vec<_> = (0..500).map(|_| server.connect()).collect();
     server.wait_for("accepts_no_descriptor", |accepts| accepts > 0);
+    server.wait_for("accepts", |accepts| accepts >= 200);
     let accepts = server.count("accepts");
     assert!((200..320).contains(&accepts), "{accepts} connections with 320 descriptors");
     drop(streams);

@@ -265,7 +265,7 @@ fn calls_on_files_that_are_refused_are_told() {
 #[test]
 fn a_configuration_that_fits_is_fine() {
     let (told, code) = checked(&[], &["--", "--lanes", "1", "--limit", "connections_max=100", "--memory", "8MiB", TCP, UDP]);
-    for code in (1101..=1108).chain([1120]) {
+    for code in (1101..=1109).chain([1120]) {
         assert_eq!(line(&told, &format!("CL-{code}"))["state"], "ok", "{told}");
     }
     assert_eq!(code, 0);
@@ -325,6 +325,18 @@ fn a_driver_that_is_refused_is_told() {
     let (told, _) = below(&forbidden, || checked(&[], &["--", "--driver", "uring", "--steering", "program", TCP]));
     says(&told, "CL-1102", "missing", "uring was asked for by name");
     says(&told, "CL-1103", "missing", "forbidden");
+}
+
+#[test]
+fn pages_that_are_not_to_be_had_are_told() {
+    let forbidden = without(&[(libc::SYS_mlock2, Vec::new())]);
+    let asked = |wish| below(&forbidden, || checked(&[], &["--", "--lanes", "1", "--locked-memory", wish, TCP]));
+    let (told, code) = asked("auto");
+    says(&told, "CL-1109", "degraded", "raise the limit of locked memory");
+    assert_eq!(code, 0, "{told}");
+    let (told, code) = asked("required");
+    says(&told, "CL-1109", "missing", "raise the limit of locked memory");
+    assert_eq!(code, 3, "{told}");
 }
 
 #[test]

@@ -25,6 +25,11 @@ on_each_driver!(
 /// Limits under which a drain goes on for as long as a client likes.
 const PATIENT: [&str; 4] = ["--limit", "drain_limit=10m", "--limit", "linger_limit=10m"];
 
+/// Starts a server that reports no turns which take long: on a busy machine there are some, and these servers are to say nothing.
+fn start(driver: Driver, test: &str, arguments: &[&str]) -> Option<Server> {
+    driver.start(test, &[&["--stall", "1h"][..], arguments].concat())
+}
+
 /// Stops the process, and waits until it has stopped.
 pub fn stop(server: &Server) {
     server.signal(Signal::SIGSTOP);
@@ -58,16 +63,20 @@ fn ends_well(server: &mut Server) {
 /// How many bytes the peer of this socket has not yet acknowledged: tx_queue in /proc/net/tcp (proc_net(5)).
 fn unacknowledged(stream: &TcpStream) -> u64 {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
-    let port = format!(":{:04X}", stream.local_addr().unwrap().port());
+    // As the kernel writes them: an address is one number of this machine's byte order.
+    let ends = [stream.local_addr(), stream.peer_addr()].map(|end| match end.unwrap() {
+        std::net::SocketAddr::V4(end) => format!("{:08X}:{:04X}", u32::from_ne_bytes(end.ip().octets()), end.port()),
+        std::net::SocketAddr::V6(end) => panic!("{end} is in another table"),
+    });
     let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mut own = fields.filter(|fields| fields[1].ends_with(&port));
+    let mut own = fields.filter(|fields| fields[1] == ends[0] && fields[2] == ends[1]);
     let queues = own.next().unwrap()[4];
     u64::from_str_radix(queues.split_once(':').unwrap().0, 16).unwrap()
 }
 
 fn who_was_to_begin_and_has_not_is_not_waited_for(driver: Driver) {
     let plan = ["http=http://127.0.0.1:0?reply=2"];
-    let Some(mut server) = driver.start("drain::who_was_to_begin_and_has_not_is_not_waited_for", &plan) else { return };
+    let Some(mut server) = start(driver, "drain::who_was_to_begin_and_has_not_is_not_waited_for", &plan) else { return };
     stop(&server);
     let [mut asking, mut silent] = [(); 2].map(|()| connect(server.address("http")));
     asking.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -83,7 +92,7 @@ fn who_was_to_begin_and_has_not_is_not_waited_for(driver: Driver) {
 
 fn what_was_readable_at_the_signal_is_answered(driver: Driver) {
     let arguments = ["--limit", "receive_buffer=400000", TCP];
-    let Some(mut server) = driver.start("drain::what_was_readable_at_the_signal_is_answered", &arguments) else { return };
+    let Some(mut server) = start(driver, "drain::what_was_readable_at_the_signal_is_answered", &arguments) else { return };
     let mut streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
     for (seed, stream) in streams.iter_mut().enumerate() {
         echo(stream, &pattern(100, seed as u64));
@@ -105,7 +114,7 @@ fn what_was_readable_at_the_signal_is_answered(driver: Driver) {
 }
 
 fn queued_connections_are_served(driver: Driver) {
-    let Some(mut server) = driver.start("drain::queued_connections_are_served", &[TCP]) else { return };
+    let Some(mut server) = start(driver, "drain::queued_connections_are_served", &[TCP]) else { return };
     stop(&server);
     let mut streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
     for (seed, stream) in streams.iter_mut().enumerate() {
@@ -138,7 +147,7 @@ fn send_on_and_on(mut stream: TcpStream, seed: u64) -> usize {
 
 fn clients_under_load_see_an_orderly_end(driver: Driver) {
     let arguments = [&PATIENT[..], &[TCP]].concat();
-    let Some(mut server) = driver.start("drain::clients_under_load_see_an_orderly_end", &arguments) else { return };
+    let Some(mut server) = start(driver, "drain::clients_under_load_see_an_orderly_end", &arguments) else { return };
     let streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
     let clients: Vec<_> = streams
         .into_iter()
@@ -153,7 +162,7 @@ fn clients_under_load_see_an_orderly_end(driver: Driver) {
 }
 
 fn idle_connections_are_closed(driver: Driver) {
-    let Some(mut server) = driver.start("drain::idle_connections_are_closed", &[TCP]) else { return };
+    let Some(mut server) = start(driver, "drain::idle_connections_are_closed", &[TCP]) else { return };
     let mut streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
     echo(&mut streams[0], b"the others never spoke");
     server.wait_for("accepts", |accepts| accepts == 50);
@@ -166,7 +175,7 @@ fn idle_connections_are_closed(driver: Driver) {
 }
 
 fn datagrams_that_wait_are_answered(driver: Driver) {
-    let Some(mut server) = driver.start("drain::datagrams_that_wait_are_answered", &[UDP]) else { return };
+    let Some(mut server) = start(driver, "drain::datagrams_that_wait_are_answered", &[UDP]) else { return };
     let socket = datagrams_to(server.udp());
     stop(&server);
     let datagrams: Vec<_> = (0..20).map(|seed| pattern(100 + seed, seed as u64)).collect();
@@ -184,7 +193,7 @@ fn datagrams_that_wait_are_answered(driver: Driver) {
 
 /// A server that drains, held by a client that has not finished. It has one lane: another might hear of the drain later.
 fn held(driver: Driver, test: &str) -> Option<(Server, TcpStream)> {
-    let server = driver.start(test, &[&PATIENT[..], &["--lanes", "1", TCP]].concat())?;
+    let server = start(driver, test, &[&PATIENT[..], &["--lanes", "1", TCP]].concat())?;
     let mut stream = server.connect();
     echo(&mut stream, b"before");
     server.signal(Signal::SIGTERM);
@@ -227,7 +236,7 @@ fn last_line(server: &Server) -> String {
 
 fn the_end_says_how_connections_ended(driver: Driver) {
     let test = "drain::the_end_says_how_connections_ended";
-    let Some(mut server) = driver.start(test, &["--lanes", "1", TCP]) else { return };
+    let Some(mut server) = start(driver, test, &["--lanes", "1", TCP]) else { return };
     let mut streams: Vec<_> = (0..5).map(|_| server.connect()).collect();
     streams.iter_mut().for_each(|stream| echo(stream, b"before"));
     drop(streams.remove(0)); // before the signal: it is not counted
@@ -245,7 +254,7 @@ fn the_end_says_how_connections_ended(driver: Driver) {
 }
 
 fn a_hangup_ends_nothing(driver: Driver) {
-    let Some(mut server) = driver.start("drain::a_hangup_ends_nothing", &[TCP]) else { return };
+    let Some(mut server) = start(driver, "drain::a_hangup_ends_nothing", &[TCP]) else { return };
     let mut stream = server.connect();
     echo(&mut stream, b"before");
     server.signal(Signal::SIGHUP);

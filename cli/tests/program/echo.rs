@@ -200,7 +200,7 @@ fn from_port(server: &Server, address: [u8; 4], port: u16) -> UdpSocket {
 fn what_may_go_round_for_ever_is_not_answered(driver: Driver) {
     let test = "echo::what_may_go_round_for_ever_is_not_answered";
     for place in [UDP, "echo=udp://127.0.0.1:0?reflect"] {
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = corelane_testkit::free().port();
         let Some(server) = driver.start(test, &[&place.replace(":0", &format!(":{port}"))]) else { return };
         // Another echo service of ours, elsewhere.
         from_port(&server, [127, 0, 7, driver as u8 + 1], port).send(b"round").unwrap();

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::gateway::{CONFIGURATION, Own, ended, start_own, stations};
-use crate::packet::{ends, of_lanes};
+use crate::packet::ends;
 use crate::packet_ports::WAYS;
 
 /// Stations `a` and `b` by IPv6, and what is said there.
@@ -95,7 +95,7 @@ fn both_families_are_forwarded_and_a_service_answers_at_the_gateways_addresses()
         let own = Own { way, configuration: &configuration, arguments: &arguments, ..Own::default() };
         let Some(server) = start_own(Driver::Epoll, test, &folder, &own) else { return };
         assert_eq!(ended(stations(&server, V6)), "both families", "{way}: {}", server.words());
-        let counted = |name| of_lanes(&server, name)[0];
+        let counted = |name| server.packet_counts(name)[0];
         until("the lane has forwarded, and handed datagrams to the service", || {
             counted("packets_forwarded") >= 2 && counted("udp_delivered") >= 3
         });

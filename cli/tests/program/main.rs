@@ -35,6 +35,7 @@ mod packet_link;
 mod packet_order;
 mod packet_ports;
 mod packet_vlans;
+mod pages;
 mod plan;
 mod polling;
 mod polling_load;

@@ -46,12 +46,17 @@ pub fn can_run(test: &str) -> bool {
 /// The same port, whose lanes take packets in by themselves.
 const POLLING: &str = "va,ip=10.9.0.2/24,ip=fd09::2/64,poll";
 
+/// A script for a shell in a network of its own: it sets that up, and becomes the program by way of this command.
+pub fn exec_in(network: &str, way: &str) -> String {
+    format!("{network} && exec {way} \"$0\" \"$@\"")
+}
+
 /// Starts a server at the near end, under `command`, and asks it from the far end.
 pub fn echoes(driver: Driver, test: &str, command: &str, port: &str) -> Option<Server> {
     if !can_run(&driver.case(test)) {
         return None;
     }
-    let script = format!("{WIRE} && exec {command} \"$0\" \"$@\"");
+    let script = exec_in(WIRE, command);
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let arguments = ["--lanes", "1", "--packet", port, V4, V6, "echo=udp://127.0.0.1:60007"];
     let server = driver.start_under(test, &wrapper, &arguments)?;
@@ -101,7 +106,7 @@ fn datagrams_longer_than_a_frame_are_not_cut(driver: Driver) {
     for (command, port_kind) in
         [("", "AF_XDP, copied by the kernel"), ("setpriv --bounding-set=-bpf,-sys_admin", "a packet socket")]
     {
-        let script = format!("{WIRE} && ip link set va mtu 9000 && ip link set vb mtu 9000 && exec {command} \"$0\" \"$@\"");
+        let script = exec_in(&format!("{WIRE} && ip link set va mtu 9000 && ip link set vb mtu 9000"), command);
         let wrapper = ["unshare", "--net", "sh", "-c", &script];
         let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "1", "--packet", PORT, V4, V6]) else { return };
         in_network_of(server.pid(), || {
@@ -151,7 +156,7 @@ fn f_08_the_kernels_own_vxlan_is_opened(driver: Driver) {
     if !output(Command::new("unshare").args(make)).status.success() {
         return skip(&driver.case(test), "this kernel makes no VXLAN devices");
     }
-    let script = format!("{WIRE} && {TUNNEL} && exec \"$0\" \"$@\"");
+    let script = exec_in(&format!("{WIRE} && {TUNNEL}"), "");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let port = format!("{PORT},ip=10.30.0.2/24,tunnel=vxlan@10.9.0.1");
     let arguments = ["--lanes", "1", "--packet", &port, "echo=udp://10.30.0.2:60007?reflect"];
@@ -175,7 +180,13 @@ pub fn comes_back(pid: u32, from: &str, patience: Duration) -> bool {
 
 /// Whether a datagram from there is answered, within the network of this thread.
 fn answers(from: &str, to: &str, patience: Duration) -> bool {
-    let socket = UdpSocket::bind(from).unwrap();
+    // A process that another test starts holds a socket that was closed here, until it runs its program.
+    let mut bound = None;
+    until("the port is free", || {
+        bound = UdpSocket::bind(from).ok();
+        bound.is_some()
+    });
+    let socket = bound.unwrap();
     socket.connect(to).unwrap();
     socket.set_read_timeout(Some(patience)).unwrap();
     socket.send(b"where to?").unwrap();
@@ -189,7 +200,7 @@ fn c_03_another_process_takes_what_its_filter_names(driver: Driver) {
     }
     let scratch = Scratch::new();
     let path = scratch.path().join("channels");
-    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let script = exec_in(WIRE, "");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let port = format!("{PORT},channels={}", path.display());
     let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "1", "--packet", &port, V4]) else { return };
@@ -204,6 +215,8 @@ fn c_03_another_process_takes_what_its_filter_names(driver: Driver) {
     let (consumer, mut packet) = (&mut taken.consumers[0], [0; PACKET_BYTES_MAX]);
     let mut length = 0;
     until("a packet is in the channel", || {
+        // A late answer looks like none, so the channel may have been opened only now.
+        let _ = comes_back(server.pid(), flow, soon);
         length = consumer.take(&mut packet).unwrap().unwrap_or(0);
         length > 0
     });
@@ -329,9 +342,9 @@ fn follows_the_table(server: &Server) {
         socket.connect("10.9.0.2:60007").unwrap();
         // Lanes hear of the table in a turn of their own.
         until("the flow is on its lane", || {
-            let before = delivered(server);
+            let before = server.packet_counts("udp_delivered")[lane];
             echo_datagram(&socket, b"whose?");
-            delivered(server)[lane] > before[lane]
+            server.packet_counts("udp_delivered")[lane] > before
         });
         let before = delivered(server);
         (0..100).for_each(|number| echo_datagram(&socket, &pattern(64, number)));
@@ -356,7 +369,7 @@ fn follow_the_table_with(driver: Driver, test: &str, more: &[&str]) {
         "va type veth peer name vb",
         "va numrxqueues 2 numtxqueues 2 type veth peer name vb numrxqueues 2 numtxqueues 2",
     );
-    let script = format!("{wire} && exec \"$0\" \"$@\"");
+    let script = exec_in(&wire, "");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let arguments = [&["--lanes", "2", "--packet", PORT, V4], more].concat();
     let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
@@ -398,7 +411,7 @@ fn load_and_serve_meet_over_frames(driver: Driver) {
     if !can_run(&driver.case(test)) || !have(&driver.case(test), &["nsenter"]) {
         return;
     }
-    let script = format!("{BETWEEN} && exec \"$0\" \"$@\"");
+    let script = exec_in(BETWEEN, "");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let arguments = ["--lanes", "1", "--packet", PORT, V4, V6, RPC];
     let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
@@ -512,7 +525,7 @@ fn over_a_tap_the_kernel_at_its_other_end_is_served(driver: Driver) {
     }
     let (there, made) = (format!("ip tuntap add dev tap0 mode tap multi_queue && {TAP}"), "true".to_owned());
     for before in [made, there] {
-        let script = format!("ip link set lo up && {before} && exec \"$0\" \"$@\"");
+        let script = exec_in(&format!("ip link set lo up && {before}"), "");
         let wrapper = ["unshare", "--net", "sh", "-c", &script];
         let arguments = ["--lanes", "2", "--packet", "tap:tap0,ip=10.9.0.2/24", V4, BESIDE];
         let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
@@ -531,9 +544,8 @@ fn over_a_tap_without_programs_packets_change_lanes(driver: Driver) {
     if !can_run(&driver.case(test)) {
         return;
     }
-    let script = format!(
-        "ip link set lo up && ip tuntap add dev tap0 mode tap multi_queue && {TAP} && exec setpriv --bounding-set=-bpf,-sys_admin \"$0\" \"$@\""
-    );
+    let tap = format!("ip link set lo up && ip tuntap add dev tap0 mode tap multi_queue && {TAP}");
+    let script = exec_in(&tap, "setpriv --bounding-set=-bpf,-sys_admin");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let arguments = ["--lanes", "2", "--packet", "tap:tap0,ip=10.9.0.2/24", V4, BESIDE];
     let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
@@ -549,7 +561,7 @@ fn what_cannot_be_is_refused_with_its_remedy() {
     if !can_run(test) {
         return;
     }
-    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let script = exec_in(WIRE, "");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let scratch = Scratch::new();
     let file = scratch.path().join("notes.txt");
@@ -589,7 +601,7 @@ fn a_check_and_a_plan_know_the_interface_of_frames() {
     if !can_run(test) {
         return;
     }
-    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let script = exec_in(WIRE, "");
     let asked = |asking: &str, services: &[&str]| {
         let run = Scratch::new();
         let mut command: Command = wrapped(&["unshare", "--net", "sh", "-c", &script], PROGRAM);
@@ -616,7 +628,7 @@ fn without_the_right_to_raw_packets_the_capability_is_named() {
     if !can_run(test) {
         return;
     }
-    let script = format!("{WIRE} && exec setpriv --bounding-set=-net_raw \"$0\" \"$@\"");
+    let script = exec_in(WIRE, "setpriv --bounding-set=-net_raw");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let run = Scratch::new();
     let mut command: Command = wrapped(&wrapper, PROGRAM);

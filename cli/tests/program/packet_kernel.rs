@@ -1,7 +1,7 @@
 //! Corelane's stack beside the kernel's: the same packets are sent to both, and each difference between their answers has its reason here.
 
 use crate::common::*;
-use crate::packet::{can_run, ends};
+use crate::packet::{can_run, ends, exec_in};
 use std::process::Command;
 
 on_each_driver!(the_stack_answers_as_the_kernels_does);
@@ -93,7 +93,7 @@ fn the_stack_answers_as_the_kernels_does(driver: Driver) {
     if !can_run(&driver.case(test)) {
         return;
     }
-    let script = format!("{WIRES} && exec \"$0\" \"$@\"");
+    let script = exec_in(WIRES, "");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let arguments = [&["--lanes", "1", "--packet", "va,ip=10.9.0.2/24,ip=fd09::2/64"][..], &SERVICES].concat();
     let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };

@@ -1,7 +1,7 @@
 //! Flows over frames keep their order while the operator changes how packets are handled.
 
 use crate::common::*;
-use crate::packet::{V4, WIRE, can_run, ends, of_lanes};
+use crate::packet::{V4, WIRE, can_run, ends, exec_in, of_lanes};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 on_each_driver!(answers_keep_their_order_while_dispatch_changes);
 
-const FLOWS: u16 = 8;
+/// So many that hardly ever all of them come in at their own lane's queue.
+const FLOWS: u16 = 16;
 /// Datagrams of each flow, and how many of them are on their way at the most: no queue drops any.
-const EACH: u32 = 2500;
-const AHEAD: u32 = 16;
+const EACH: u32 = 1250;
+const AHEAD: u32 = 8;
 
 /// Changes when packets are handled, over and over, until it is done; says how often.
 fn change_until(is_done: &AtomicBool, run: &Path) -> usize {
@@ -51,7 +52,7 @@ fn answers_keep_their_order_while_dispatch_changes(driver: Driver) {
     }
     let two = "numrxqueues 2 numtxqueues 2";
     let wire = WIRE.replace("va type veth peer name vb", &format!("va {two} type veth peer name vb {two}"));
-    let script = format!("{wire} && exec \"$0\" \"$@\"");
+    let script = exec_in(&wire, "");
     let arguments = ["--lanes", "2", "--packet", "va,ip=10.9.0.2/24", V4];
     let Some(server) = driver.start_under(test, &["unshare", "--net", "sh", "-c", &script], &arguments) else { return };
     let socket = |flow: u16| {

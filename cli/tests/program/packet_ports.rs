@@ -1,7 +1,7 @@
 //! What becomes of a lane's port, as the operator is told it: its interface goes away, it loses packets, the kernel answers beside it.
 
 use crate::common::*;
-use crate::packet::{V4, WIRE, can_run, ends, json_of, of_lanes};
+use crate::packet::{V4, WIRE, can_run, ends, exec_in, json_of, of_lanes};
 use nix::sys::signal::Signal;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -32,7 +32,7 @@ pub fn start(driver: Driver, test: &str, before: &str, command: &str, more: &[&s
 
 /// The same with another port.
 fn start_at(port: &str, driver: Driver, test: &str, before: &str, command: &str, more: &[&str]) -> Option<Server> {
-    let script = format!("{before} && exec {command} \"$0\" \"$@\"");
+    let script = exec_in(before, command);
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     driver.start_under(test, &wrapper, &[&["--lanes", "1", "--packet", port, V4][..], more].concat())
 }
@@ -118,7 +118,7 @@ fn an_interface_that_is_down_or_gone_is_told_to_all_who_ask(driver: Driver) {
 }
 
 fn lost(server: &Server) -> u64 {
-    ["port_no_frame", "port_ring_full", "port_too_long"].iter().flat_map(|counter| of_lanes(server, counter)).sum()
+    ["port_no_frame", "port_ring_full", "port_too_long"].iter().flat_map(|counter| server.packet_counts(counter)).sum()
 }
 
 fn what_a_stopped_lane_loses_is_counted(driver: Driver) {
@@ -140,7 +140,7 @@ fn what_a_stopped_lane_loses_is_counted(driver: Driver) {
             sent += 6000;
             lost(&server) > 0
         });
-        until("what was kept is answered", || of_lanes(&server, "udp_sent")[0] > before);
+        until("what was kept is answered", || server.packet_counts("udp_sent")[0] > before);
         let (came, lost) = (of_lanes(&server, "frames_in")[0] - before, lost(&server));
         assert!(came + lost <= sent + 16, "{came} came and {lost} were lost of {sent}");
         assert!(text_of(&server).contains("packets lost at ports"), "{}", text_of(&server));
@@ -191,8 +191,9 @@ fn what_leaves_its_checksums_out_is_answered(driver: Driver) {
         }
         // A packet socket says of each packet whether its sum was left out.
         let left = if way == NO_PROGRAMS { 0 } else { 4 };
-        until("it is counted", || of_lanes(&server, "udp_sent")[0] == 6);
-        assert_eq!((of_lanes(&server, "sums_left")[0], of_lanes(&server, "frames_checksum")[0]), (left, 0), "{way}");
+        until("it is counted", || server.packet_counts("udp_sent")[0] == 6);
+        let [left_out, wrong] = ["sums_left", "frames_checksum"].map(|counter| server.packet_counts(counter)[0]);
+        assert_eq!((left_out, wrong), (left, 0), "{way}");
         ends(server);
     }
 }
@@ -230,8 +231,36 @@ fn of_a_datagram_no_more_fragments_wait_than_are_set(driver: Driver) {
     echo_datagram(&socket, &pattern(fits, 1));
     socket.send(&pattern(fits + 1, 2)).unwrap();
     echo_datagram(&socket, &pattern(fits, 3));
-    until("it is counted", || of_lanes(&server, "fragments_too_many") == [1]);
+    until("it is counted", || server.packet_counts("fragments_too_many") == [1]);
     ends(server);
+}
+
+/// Frames that the wire itself had no room for, so that they never came to the near end (proc_pid_net(5)).
+fn lost_on_the_wire(server: &Server) -> u64 {
+    let table = in_network_of(server.pid(), || std::fs::read_to_string("/proc/thread-self/net/dev").unwrap());
+    let far = table.lines().find_map(|line| line.trim().strip_prefix("vb:")).unwrap();
+    far.split_whitespace().nth(11).unwrap().parse().unwrap()
+}
+
+/// Whether the wire brought a whole burst to a stopped lane, which then has to answer all of it.
+fn is_burst_brought(server: &Server, burst: u64, what: &str) -> bool {
+    let socket = client(server, 0);
+    echo_datagram(&socket, b"awake");
+    let before = lost_on_the_wire(server);
+    server.signal(Signal::SIGSTOP);
+    // Each is another: the service takes many of the same for a loop.
+    (0..burst).for_each(|number| assert_eq!(socket.send(&pattern(64, number)).unwrap(), 64));
+    server.signal(Signal::SIGCONT);
+    let on_the_wire = || lost_on_the_wire(server) - before;
+    until("all are answered", || server.packet_counts("udp_sent")[0] + lost(server) + on_the_wire() > burst);
+    assert_eq!(lost(server), 0, "{what}");
+    if on_the_wire() > 0 {
+        return false;
+    }
+    assert_eq!(server.packet_counts("udp_sent")[0], burst + 1, "{what}");
+    let ports = &json_of(server, "-Q")["ports"][0];
+    assert_eq!((ports["lost"].as_u64(), ports["send_lost"].as_u64()), (Some(0), Some(0)), "{ports}");
+    true
 }
 
 /// A burst that comes while a lane does something else finds room as long as there are frames, and all of it is answered.
@@ -243,18 +272,17 @@ fn a_burst_is_answered_whole(driver: Driver) {
     // The ring of a packet socket has 2,048 places, whatever the frames.
     for (way, more, burst) in [("", "", 1500), ("", ",frames=8192", 2400), (NO_PROGRAMS, "", 1500)] {
         let port = format!("{ADDRESS}{more}");
-        let Some(server) = start_at(&port, driver, test, WIRE, way, &[]) else { return };
-        let socket = client(&server, 0);
-        echo_datagram(&socket, b"awake");
-        server.signal(Signal::SIGSTOP);
-        // Each is another: the service takes many of the same for a loop.
-        (0..burst).for_each(|number| assert_eq!(socket.send(&pattern(64, number)).unwrap(), 64));
-        server.signal(Signal::SIGCONT);
-        until("all are answered", || of_lanes(&server, "udp_sent")[0] + lost(&server) > burst);
-        assert_eq!((of_lanes(&server, "udp_sent")[0], lost(&server)), (burst + 1, 0), "{way} {port}");
-        let ports = &json_of(&server, "-Q")["ports"][0];
-        assert_eq!((ports["lost"].as_u64(), ports["send_lost"].as_u64()), (Some(0), Some(0)), "{ports}");
-        ends(server);
+        // The wire itself loses some where this machine is busy: another server has another burst then.
+        let mut is_brought = false;
+        for _ in 0..20 {
+            let Some(server) = start_at(&port, driver, test, WIRE, way, &[]) else { return };
+            is_brought = is_burst_brought(&server, burst, &format!("{way} {port}"));
+            ends(server);
+            if is_brought {
+                break;
+            }
+        }
+        assert!(is_brought, "{way} {port}: the wire brings no whole burst");
     }
 }
 

@@ -45,10 +45,15 @@ fn the_functions_of_a_lane_under_load_are_named() {
     });
     assert!(are_named, "{said}");
     let file = server.run.path().join("flames.svg");
-    let done = profiled(&server, &["--duration", "1s", "--out", file.to_str().unwrap()]);
-    assert!(done.status.success() && done.stdout.is_empty(), "{done:?}");
-    let picture = std::fs::read_to_string(file).unwrap();
-    assert!(picture.starts_with("<svg ") && picture.contains("<title>lane 0: ") && picture.ends_with("</svg>\n"), "{picture}");
+    let mut picture = String::new();
+    let is_shown = (0..30).any(|_| {
+        let done = profiled(&server, &["--duration", "1s", "--out", file.to_str().unwrap()]);
+        assert!(done.status.success() && done.stdout.is_empty(), "{done:?}");
+        picture = std::fs::read_to_string(&file).unwrap();
+        assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{picture}");
+        picture.contains("<title>lane 0: ")
+    });
+    assert!(is_shown, "{picture}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The proxy between programs that nobody here wrote: HAProxy and nginx before it and behind it, by PROXY headers of both versions and by TLS both ways; curl, h2load, wrk and a client of WebSocket.
 
 use crate::common::*;
-use crate::load::others::{Other, free};
+use crate::load::others::Other;
 use crate::tls::certified;
+use corelane_testkit::free;
 use nix::sys::signal::Signal;
 use std::fs;
 use std::net::SocketAddr;

@@ -98,7 +98,7 @@ fn proxy(server: &Server, arguments: &[&str]) -> String {
 fn a_thousand_datagrams_of_fifty_clients_find_the_way_and_back(driver: Driver) {
     let test = "proxy_udp::a_thousand_datagrams_of_fifty_clients_find_the_way_and_back";
     let upstreams = [Upstream::start(1), Upstream::start(2)];
-    let place = format!("proxy=udp://0.0.0.0:0?to={},{}&session-idle=2s", upstreams[0].at, upstreams[1].at);
+    let place = format!("proxy=udp://0.0.0.0:0?to={},{}&session-idle=15s", upstreams[0].at, upstreams[1].at);
     let Some(mut server) = driver.start(test, &["--lanes", "2", &place]) else { return };
     let port = server.udp().port();
     // They ask two addresses, and hear from the one that they have asked alone.
@@ -150,7 +150,8 @@ fn upstreams_that_refuse_are_left_out(driver: Driver) {
     let clients: Vec<_> = (0..4).map(|_| client(at)).collect();
     clients.iter().for_each(|client| assert!(client.send(b"first").is_ok()));
     server.comes_to("sessions_failed", 2);
-    server.comes_to("sessions", 2);
+    server.wait_for("sessions", |sessions| sessions == 2);
+    server.comes_to("to_clients", 2);
     assert_eq!((server.count("ejections"), server.count("upstreams_in_rotation")), (1, 1));
     let rows = shown();
     assert_eq!((rows[0]["state"].as_str(), rows[0]["failed_connect"].as_u64()), (Some("ejected"), Some(2)), "{rows:?}");

@@ -124,6 +124,8 @@ fn what_the_command_line_does_not_know_is_refused() {
     }
     for (arguments, words) in [
         (["--udp-hash", "3"], "[possible values: 4, 2]"),
+        (["--huge-pages", "some"], "[possible values: auto, off, required]"),
+        (["--locked-memory", "true"], "[possible values: auto, off, required]"),
         (["--spin", "soon"], "such as 500ms, 30s or 1m30s"),
         (["--spin", "50"], "write 50s for seconds, 50ms"),
     ] {

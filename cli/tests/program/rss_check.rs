@@ -94,7 +94,8 @@ fn one_lane_is_always_right() {
 
 /// Has every flow to `at` selected for the socket that came first there, as anybody of the same user can.
 fn take_over(at: SocketAddr, kind: SockType) -> OwnedFd {
-    let own = socket(AddressFamily::Inet, kind, SockFlag::empty(), None).unwrap();
+    // No child of another test is to have it, or it would stay when it is closed here.
+    let own = socket(AddressFamily::Inet, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
     setsockopt(&own, sockopt::ReusePort, &true).unwrap();
     bind(own.as_raw_fd(), &SockaddrStorage::from(at)).unwrap();
     if kind == SockType::Stream {

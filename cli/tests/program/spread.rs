@@ -74,7 +74,8 @@ fn the_table_is_asked_for_or_said() {
     let mut table = Command::new(PROGRAM);
     table.args(["rss", "table", "--weights", "0,1"]).env("CORELANE_RUN_DIR", server.run.path());
     assert!(output(&mut table).status.success());
-    let echo = ["echo", server.urls[0].as_str(), "-c", "10", "-n", "10", "--spread", "even"];
+    // An address of its own, so that no other test has its ports.
+    let echo = ["echo", server.urls[0].as_str(), "-c", "10", "-n", "10", "--spread", "even", "--source", "127.0.5.1"];
     assert_eq!(told(&load(&server.run, &echo)), [0, 10], "lane 0 has no buckets");
     assert_eq!(counted(&server, "accepts"), [0, 10]);
     // What is said is believed, though it is not so here.

@@ -52,6 +52,21 @@ fn a_name_is_served_at_all_its_addresses() {
     }
 }
 
+/// The system chooses among as many ports as there are services, and would give one twice if it were free again.
+#[test]
+fn services_for_which_the_system_chooses_have_ports_of_their_own() {
+    let test = "start::services_for_which_the_system_chooses_have_ports_of_their_own";
+    if !is_root(test) || !have(test, &["unshare", "ip"]) {
+        return;
+    }
+    let script = "ip link set lo up && echo 50000 50003 > /proc/sys/net/ipv4/ip_local_port_range && exec \"$0\" \"$@\"";
+    let server = Server::start_under(&["unshare", "--net", "sh", "-c", script], &[TCP, TCP, UDP, TCP, TCP, UDP]);
+    let mut urls = server.urls.clone();
+    urls.sort_unstable();
+    let tcp = (50_000..50_004).map(|port| format!("tcp://127.0.0.1:{port}"));
+    assert!(urls[..4].iter().cloned().eq(tcp) && urls[4] != urls[5], "{urls:?}");
+}
+
 #[test]
 fn each_family_is_served_where_it_was_asked_for() {
     let services = [TCP, UDP, "echo=tcp://[::1]:0", "echo=udp://[::1]:0"];
@@ -75,7 +90,9 @@ fn the_ipv6_wildcard_takes_ipv4_too() {
 
 #[test]
 fn the_ipv6_wildcard_takes_ipv6_only_if_told_so() {
-    let server = Server::start(&["--v6-only", "echo=tcp://[::]:0", "echo=udp://[::]:0?reflect"]);
+    // Ports that the system chooses could be another test's by IPv4.
+    let [tcp, udp] = [(); 2].map(|()| corelane_testkit::free().port());
+    let server = Server::start(&["--v6-only", &format!("echo=tcp://[::]:{tcp}"), &format!("echo=udp://[::]:{udp}?reflect")]);
     echo(&mut connect(at(Ipv6Addr::LOCALHOST, server.tcp().port())), b"six");
     echo_datagram(&datagrams_to(at(Ipv6Addr::LOCALHOST, server.udp().port())), b"six");
     let refused = TcpStream::connect(at(Ipv4Addr::LOCALHOST, server.tcp().port())).unwrap_err();

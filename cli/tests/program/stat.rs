@@ -358,7 +358,7 @@ fn how_connections_end_is_told_when_the_kernel_has_them_no_more() {
 
 #[test]
 fn a_connection_that_lingers_is_told_with_its_ending() {
-    let server = Server::start(&["--lanes", "1", "http=http://127.0.0.1:0?reply=8"]);
+    let server = Server::start(&["--lanes", "1", "--limit", "linger_limit=10m", "http=http://127.0.0.1:0?reply=8"]);
     let mut stream = std::net::TcpStream::connect(server.address("http")).unwrap();
     std::io::Write::write_all(&mut stream, b"nonsense\r\n\r\n").unwrap();
     until("its ending is decided", || {

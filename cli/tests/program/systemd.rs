@@ -3,7 +3,7 @@
 use crate::common::*;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
 
@@ -51,7 +51,7 @@ until test $(systemctl is-active corelane) = active; do sleep 0.1; done
 ask two && say reloaded
 first=$(of MainPID)
 kill -STOP $first
-until test $(of MainPID) != $first && test $(systemctl is-active corelane) = active; do sleep 0.1; done
+until test $(of MainPID) != $first && test $(systemctl is-active corelane) = active; do sleep 0.5; done
 ask three && say started again $(of NRestarts)
 systemctl stop corelane
 say ended: $(of Result) $(of ExecMainStatus)
@@ -78,7 +78,7 @@ const UNITS: [(&str, &str); 3] = [
     ("corelane.socket", "[Unit]\nDefaultDependencies=no\n[Socket]\nListenStream=127.0.0.1:7007\n"),
 ];
 /// The unit as it is, but without what else would start, with a watchdog that bites soon, and lines where the test reads them.
-const SOONER: &str = "[Unit]\nDefaultDependencies=no\n[Service]\nWatchdogSec=3s\nTimeoutAbortSec=1s\n\
+const SOONER: &str = "[Unit]\nDefaultDependencies=no\n[Service]\nWatchdogSec=10s\nTimeoutAbortSec=1s\n\
      StandardError=append:/told/err\nStandardOutput=append:/told/out\n";
 
 fn prepare(folder: &Path) {
@@ -108,9 +108,10 @@ fn the_unit_starts_reloads_is_watched_and_activated() {
     let folder = Scratch::new();
     prepare(folder.path());
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=1", "100", "unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--net"]);
+    command.args(["--kill-after=1", "300", "unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--net"]);
     command.args(["--cgroup", "bash", "-c", BEGIN, "bash"]).arg(folder.path()).args([PROGRAM, SYSTEMD]);
-    let done = output(&mut command);
+    // It takes longer than other commands do, and has an end of its own.
+    let done = command.stdin(Stdio::null()).output().unwrap();
     if !folder.path().join("told/begun").exists() {
         return skip(test, &format!("no root of its own can be made here: {}", String::from_utf8_lossy(&done.stderr)));
     }

@@ -35,6 +35,7 @@ pub(crate) mod needs;
 mod others;
 mod outside;
 pub(crate) mod page;
+pub(crate) mod pages;
 pub(crate) mod place;
 pub(crate) mod plan;
 mod prepared;

@@ -183,18 +183,29 @@ fn allocations(body: impl FnOnce()) -> usize {
     change.allocations + change.reallocations
 }
 
+/// The fewest of three times: other threads allocate now and then, and no request does.
+fn fewest(mut body: impl FnMut()) -> usize {
+    let mut fewest = usize::MAX;
+    for _ in 0..3 {
+        if fewest > 0 {
+            fewest = fewest.min(allocations(&mut body));
+        }
+    }
+    fewest
+}
+
 fn on_streams(running: &Running, depth: usize) -> usize {
     let mut stream = TcpStream::connect(running.address()).unwrap();
     stream.set_nodelay(true).unwrap();
     converse(&mut stream, depth, REQUESTS);
-    allocations(|| converse(&mut stream, depth, REQUESTS))
+    fewest(|| converse(&mut stream, depth, REQUESTS))
 }
 
 fn on_datagrams(running: &Running) -> usize {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(running.address()).unwrap();
     exchange(&socket, REQUESTS);
-    allocations(|| exchange(&socket, REQUESTS))
+    fewest(|| exchange(&socket, REQUESTS))
 }
 
 /// A client and a server, each on a lane.
@@ -215,8 +226,12 @@ fn in_steady_state(answered: &AtomicUsize) -> usize {
             std::thread::yield_now();
         }
     };
-    wait_for(10 * REQUESTS);
-    allocations(|| wait_for(20 * REQUESTS))
+    let mut until = 10 * REQUESTS;
+    wait_for(until);
+    fewest(|| {
+        until += 10 * REQUESTS;
+        wait_for(until);
+    })
 }
 
 /// Two lanes that ask each other and themselves.

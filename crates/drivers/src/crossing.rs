@@ -117,6 +117,7 @@ impl Drop for Berthed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_os::testing::network::alone;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
@@ -127,6 +128,8 @@ mod tests {
 
     #[test]
     fn what_is_put_in_is_taken_out_by_another_table_and_closed_by_any() {
+        // No child of this process has a copy of what is closed here.
+        let _alone = alone();
         let crossing = Crossing::shared().unwrap();
         let (own, peer) = UnixStream::pair().unwrap();
         let berthed = crossing.put(&own).unwrap();

@@ -154,6 +154,7 @@ fn flags(events: i32) -> EventFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_os::testing::network::alone;
     use corelane_seam::{Address, Bell, Completion, Driver, Handle, Listen, Op, Outcome, Wait};
     use std::cell::Cell;
     use std::rc::Rc;
@@ -230,6 +231,8 @@ mod tests {
     /// Whoever hears of a close may count on it that the system knows nothing of the socket any more.
     #[test]
     fn a_close_is_told_once_the_descriptor_is_closed_and_not_before() {
+        // No child of this process has a copy of what is closed here.
+        let _alone = alone();
         let flushes = Rc::new(Cell::new(0));
         let slow = Slow { poller: Poller::new(true).unwrap(), flushes: flushes.clone(), closing: Vec::new() };
         let (arena, bell) = (Arena::new(1).unwrap(), EventBell::shared().unwrap());

@@ -38,20 +38,13 @@ pub(crate) fn refuse_new(listener: BorrowedFd) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_os::errno::checked;
     use corelane_os::testing::{connected, listening, wait_for};
     use corelane_seam::StreamOptions;
-    use std::os::fd::{AsFd, AsRawFd};
+    use std::os::fd::AsFd;
 
     fn is_open(socket: BorrowedFd) -> bool {
-        let mut info = [0u8; size_of::<libc::tcp_info>()];
-        let mut bytes = info.len() as libc::socklen_t;
-        // SAFETY: `info` has `bytes` writable bytes.
-        let answer = unsafe {
-            libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &mut bytes)
-        };
         const ESTABLISHED: u8 = 1;
-        checked(answer as isize).is_ok() && info[0] == ESTABLISHED
+        sockets::tcp_state(socket) == Some(ESTABLISHED)
     }
 
     #[test]

@@ -81,8 +81,8 @@ fn send_front<'f>(
         Some(Segment::File(part)) => send_file(socket, part, file(&part.file)),
         Some(Segment::Piped(piped)) => send_piped(socket, piped, piped.len() < chain.len()),
         Some(Segment::Sealed(sealed)) if is_shared(sealed) => {
-            let (asked, answer) = send_sealed(socket, sealed);
-            sent.from_sealed += u64::from(answer.is_ok());
+            let (asked, answer, is_copied) = send_sealed(socket, sealed);
+            sent.from_sealed += u64::from(answer.is_ok() && !is_copied);
             (asked, answer)
         }
         _ => send_memory(socket, chain),
@@ -178,18 +178,28 @@ fn memory(segment: &Segment) -> Option<&[u8]> {
     }
 }
 
+/// Whether a segment leaves from no memory that a notice could tell of: from a pipe, a file, or with the pages of sealed memory.
+#[inline]
+pub(crate) fn leaves_apart(segment: &Segment) -> bool {
+    match segment {
+        Segment::Sealed(sealed) => is_shared(sealed),
+        Segment::Piped(_) | Segment::File(_) => true,
+        _ => false,
+    }
+}
+
 /// Whether the receiver may be given the very pages of these bytes, and that is worth it.
 fn is_shared(sealed: &Sealed) -> bool {
     sealed.len() >= SEALED_BYTES_LEAST && sealed.file().is_some()
 }
 
-/// Sends sealed bytes from their file; returns how many were asked for, too. Where the kernel has no such call for a socket they are copied.
-fn send_sealed(socket: BorrowedFd, sealed: &Sealed) -> (usize, Result<usize, Errno>) {
+/// Sends sealed bytes from their file; returns how many were asked for, and whether they were copied, too: so it is where the kernel has no such call for a socket.
+fn send_sealed(socket: BorrowedFd, sealed: &Sealed) -> (usize, Result<usize, Errno>, bool) {
     // reason: whoever is shared has a file.
     let (file, mut offset) = sealed.file().expect("shared bytes have a file");
     match retry_on_intr(|| sendfile(socket, file, Some(&mut offset), sealed.len())) {
-        Err(Errno::INVAL) => (sealed.len(), retry_on_intr(|| net::send(socket, sealed, SendFlags::NOSIGNAL))),
-        answer => (sealed.len(), answer),
+        Err(Errno::INVAL) => (sealed.len(), retry_on_intr(|| net::send(socket, sealed, SendFlags::NOSIGNAL)), true),
+        answer => (sealed.len(), answer, false),
     }
 }
 
@@ -276,6 +286,23 @@ mod tests {
         let gone = send(server.as_fd(), &mut chain, find);
         assert_eq!((gone.bytes, gone.fault.map(|fault| fault.number)), (0, Some(libc::ENODATA)));
         assert_eq!(send(server.as_fd(), &mut chain, no_file).fault.map(|fault| fault.number), Some(libc::EBADF));
+    }
+
+    #[test]
+    fn sealed_bytes_that_the_kernel_gives_no_pages_of_are_copied_and_not_counted() {
+        let bytes = vec![7; SEALED_BYTES_LEAST];
+        for refuses in [false, true] {
+            let (server, client) = pair();
+            // No call splices into what is only to be appended to (sendfile(2)).
+            let flags = rustix::fs::fcntl_getfl(&server).unwrap();
+            let wanted = if refuses { flags | rustix::fs::OFlags::APPEND } else { flags };
+            rustix::fs::fcntl_setfl(&server, wanted).unwrap();
+            let mut chain = Chain::new();
+            chain.push(corelane_os::sealed_file::seal(&[&bytes]).unwrap());
+            let sent = send(server.as_fd(), &mut chain, no_file);
+            assert_eq!((sent.bytes, sent.fault, sent.from_sealed), (bytes.len(), None, u64::from(!refuses)));
+            assert_eq!(receive_all(client.as_fd(), &Arena::new(1).unwrap(), bytes.len()), bytes);
+        }
     }
 
     /// Notices take some of a bounded room (net.core.optmem_max, of each network namespace from Linux 6.8).

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::{Bound, Deref, DerefMut};
 use std::os::fd::RawFd;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -118,7 +119,7 @@ impl Queue {
     /// Closes the queue's descriptor. Who waits goes on waiting until his timeout, or is woken before; changes and waits that come later are
     /// refused to those who look for the queue by number.
     pub fn end(&self) {
-        remove(self.descriptor());
+        remove(self);
         self.close();
     }
 }
@@ -184,9 +185,13 @@ fn look_up(number: RawFd) -> Option<Arc<Queue>> {
     None
 }
 
-/// The queue ends with the descriptor `number`, which is ours to close.
-fn remove(number: RawFd) {
-    let known = changed(&mut queues()).remove(&number);
+/// The queue ends with its descriptor, which is ours to close. One that has ended before has no number any more: another may have it since.
+fn remove(queue: &Queue) {
+    let number = queue.descriptor();
+    let mut queues = queues();
+    let is_here = queues.get(&number).is_some_and(|known| ptr::eq(Arc::as_ptr(&known.queue), queue));
+    let known = if is_here { changed(&mut queues).remove(&number) } else { None };
+    drop(queues);
     if let Some(known) = known {
         closing::unwatch(number);
         pending::end(number, known.queue.pending());

@@ -138,7 +138,8 @@ impl Control {
     }
 
     /// In a drain, lane `lane` says whether it has nothing left of its own, before others can see what it sends in this turn. Returns
-    /// whether no lane has anything left and no message is on its way: then this stays so, and all lanes are told.
+    /// whether no lane has anything left and no message is on its way: then all lanes are told. That stays so, unless a lane or work is
+    /// gone: what it sent before may still come.
     pub(crate) fn report_quiet(&self, lane: usize, quiet: Option<Counts>) -> bool {
         self.stand(lane, quiet.map_or(Standing::Busy, Standing::Quiet));
         self.all_are_quiet()
@@ -218,6 +219,7 @@ mod tests {
         control.lane_ended(1);
         assert!(!control.report_quiet(2, None));
         assert!(control.report_quiet(2, counts(0, 0)));
+        assert!(control.report_quiet(0, None), "what the lane that is gone had sent has come");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use corelane_seam::{Arena, DatagramOp, Driver, Handle, Level, Op, Payer, Record,
 use corelane_watch::{LaneHistogram, LaneRow};
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Timers fire at multiples of this, in nanoseconds.
@@ -56,6 +57,8 @@ pub struct Kit {
     /// Connections to finish, on our side, after the outbox.
     finished: Vec<Socket>,
     report: Box<dyn Report>,
+    /// Lines that were not told after all.
+    dropped: Option<Arc<AtomicU64>>,
     throttle: Throttle,
     pub(crate) offload_max: usize,
     lane: usize,
@@ -123,6 +126,7 @@ impl Kit {
             outbox: Vec::with_capacity(settings.turn_completions),
             has_sent: false,
             finished: Vec::new(),
+            dropped: report.dropped(),
             report,
             throttle: Throttle::default(),
             offload_max: 0,
@@ -329,9 +333,9 @@ impl Kit {
         self.report(Record::new(Level::Warn, format!("{count} more lines on {kind} were left out")));
     }
 
-    /// Lines that were not told after all.
+    /// How many lines were not told after all.
     pub(crate) fn lines_dropped(&self) -> u64 {
-        self.report.dropped()
+        self.dropped.as_ref().map_or(0, |dropped| dropped.load(Ordering::Relaxed))
     }
 
     /// Whether nothing was submitted in this turn, and no alarm, timer or task is due.

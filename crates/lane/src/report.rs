@@ -1,6 +1,8 @@
 //! What a lane tells the operator, and how often.
 
 use corelane_seam::Record;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Nanoseconds between two lines of a kind.
 const SECOND: u64 = 1_000_000_000;
@@ -10,9 +12,9 @@ pub trait Report {
     /// Takes a line.
     fn line(&mut self, record: Record);
 
-    /// How many lines it had to drop until now.
-    fn dropped(&self) -> u64 {
-        0
+    /// Counts the lines that it had to drop; none where it drops none. Asked once: the lane reads the count before each sleep.
+    fn dropped(&self) -> Option<Arc<AtomicU64>> {
+        None
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Seat {
 
 impl Seat {
     pub(crate) fn new(mut work: Box<dyn Seated>, budget: Budget) -> Self {
-        let (talks, keeps_lane) = (work.talks(), work.keeps_lane());
+        let (talks, keeps_lane) = (work.talks(), work.work().keeps_lane());
         let (inbox, due) = (Vec::with_capacity(budget.completions), Vec::with_capacity(budget.other));
         Self { work: Some(work), inbox, due, said: Said::default(), talks, keeps_lane }
     }

@@ -213,7 +213,16 @@ impl Tasks {
 
     /// Announces that the lane is about to sleep. True: no task is woken, and the bell will ring when one is; the lane
     /// may sleep, and calls [`Tasks::awake`] afterwards. False: there is something to run, and nothing was announced.
+    #[inline]
     pub fn before_sleep(&mut self) -> bool {
+        // Where no task is, none can be woken.
+        if self.is_empty() && !self.has_woken() {
+            return true;
+        }
+        self.announce_sleep()
+    }
+
+    fn announce_sleep(&mut self) -> bool {
         self.called.is_empty() && self.nursery.is_empty() && self.woken.announce_sleep()
     }
 

@@ -175,7 +175,7 @@ impl<D: Driver> Lane<D> {
         assert!(place < usize::from(Handle::WORKS_MAX), "a seat's number fits in handles");
         assert!(self.works.seats[place].work.is_some(), "a work leaves that is there");
         let (work, inbox, due) = self.works.vacate(place);
-        let name = work.name();
+        let name = work.work().name();
         // A broken work may panic again as it is dropped; its panic was already reported.
         let _ = fenced(|| drop(work));
         self.kit.hand_over(&mut self.driver);
@@ -212,7 +212,7 @@ impl<D: Driver> Lane<D> {
     fn leave_in_order(&mut self) {
         for place in self.works.places() {
             if self.works.seats[place].said.ended {
-                self.call(place, |seat| seat.work.end(seat.kit));
+                self.call(place, |seat| seat.work.work_mut().end(seat.kit));
                 // It may have broken as it ended.
                 if self.works.seats[place].work.is_some() {
                     self.leave(place);
@@ -233,8 +233,8 @@ impl<D: Driver> Lane<D> {
             self.said = Some(quiet);
             self.control.report_quiet(self.kit.lane(), quiet)
         };
-        if over {
-            assert!(self.draining && quiet.is_some(), "lanes end together when each has said that nothing is left");
+        // What a lane or work sent that is gone by now is in no count, and may have come in this turn.
+        if over && quiet.is_some() {
             self.agreed = true;
             self.call_each(|seat| seat.work.all_are_quiet(seat.kit));
         }
@@ -244,7 +244,7 @@ impl<D: Driver> Lane<D> {
     fn is_quiet(&mut self) -> bool {
         self.works.places().all(|place| {
             let Seat { work: Some(_), keeps_lane: true, .. } = self.works.seats[place] else { return true };
-            self.call(place, |seat| seat.work.is_quiet(seat.kit))
+            self.call(place, |seat| seat.work.work().is_quiet(seat.kit))
         })
     }
 
@@ -262,7 +262,7 @@ impl<D: Driver> Lane<D> {
     fn end(&mut self) -> Turn {
         assert!(self.completions.is_empty() && self.expired.is_empty(), "a lane ends with all handed over");
         for place in self.works.places() {
-            self.call(place, |seat| seat.work.end(seat.kit));
+            self.call(place, |seat| seat.work.work_mut().end(seat.kit));
         }
         self.kit.row.add(LaneCounter::TasksPanicked, self.kit.tasks.end());
         self.kit.tell_left_out(u64::MAX);

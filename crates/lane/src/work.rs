@@ -126,27 +126,79 @@ impl Said {
     }
 }
 
-/// A work, its type erased: one call a phase, however much there is.
+/// A work, its type erased: one call a phase of a turn, however much there is.
 pub(crate) trait Seated {
-    fn name(&self) -> &'static str;
-    fn keeps_lane(&self) -> bool;
-    /// Whether there are other lanes that it could hear from.
-    fn talks(&mut self) -> bool;
+    fn work(&self) -> &dyn Work;
+    fn work_mut(&mut self) -> &mut dyn Work;
+    fn any(&self) -> &dyn Any;
     /// Hands over the first `at_most` of `inbox`, and has it serve. Returns true without serving if nothing came of what was handed over, and it
     /// `may_skip` that.
     fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize, may_skip: bool) -> bool;
     /// Hands over the first `at_most` of the timers in `due`, and as many messages of each lane, and flushes.
     fn finish(&mut self, kit: &mut Kit, driver: &dyn Driver, due: &mut Vec<Handle>, at_most: usize) -> Said;
-    fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said;
-    fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said;
-    fn is_quiet(&self, kit: &mut Kit) -> bool;
-    fn all_are_quiet(&mut self, kit: &mut Kit) -> Said;
-    fn end(&mut self, kit: &mut Kit);
-    fn counts(&mut self) -> Counts;
-    fn publish(&mut self) -> (u64, u64);
-    fn before_sleep(&mut self) -> bool;
-    fn awake(&mut self);
-    fn any(&self) -> &dyn Any;
+}
+
+/// Calls that a lane seldom makes, or only to works that have channels.
+impl dyn Seated + '_ {
+    pub(crate) fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said {
+        self.work_mut().hear(kit, driver);
+        self.work_mut().look(driver);
+        said(self.work_mut(), 0)
+    }
+
+    pub(crate) fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said {
+        self.work_mut().drain(kit, driver);
+        self.work_mut().look(driver);
+        said(self.work_mut(), 0)
+    }
+
+    pub(crate) fn all_are_quiet(&mut self, kit: &mut Kit) -> Said {
+        self.work_mut().all_are_quiet(kit);
+        said(self.work_mut(), 0)
+    }
+
+    /// Whether there are other lanes that it could hear from.
+    pub(crate) fn talks(&mut self) -> bool {
+        let mut any = false;
+        self.work_mut().meshes(&mut |mesh| any |= mesh.has_others());
+        any
+    }
+
+    pub(crate) fn counts(&mut self) -> Counts {
+        let mut counts = Counts::default();
+        self.work_mut().meshes(&mut |mesh| counts = counts.and(mesh.counts()));
+        counts
+    }
+
+    pub(crate) fn publish(&mut self) -> (u64, u64) {
+        let (mut rung, mut spared) = (0, 0);
+        self.work_mut().meshes(&mut |mesh| {
+            let (more, fewer) = mesh.publish();
+            (rung, spared) = (rung + more, spared + fewer);
+        });
+        (rung, spared)
+    }
+
+    pub(crate) fn before_sleep(&mut self) -> bool {
+        let mut quiet = true;
+        // All of them are told.
+        self.work_mut().meshes(&mut |mesh| quiet &= mesh.before_sleep());
+        quiet
+    }
+
+    pub(crate) fn awake(&mut self) {
+        self.work_mut().meshes(&mut |mesh| mesh.awake());
+    }
+}
+
+fn said<W: Work + ?Sized>(work: &mut W, taken: u32) -> Said {
+    Said { more: work.has_work(), ended: work.has_ended(), sent: has_unpublished(work), taken }
+}
+
+fn has_unpublished<W: Work + ?Sized>(work: &mut W) -> bool {
+    let mut any = false;
+    work.meshes(&mut |mesh| any |= mesh.has_unpublished());
+    any
 }
 
 /// A work as the lane calls it.
@@ -155,16 +207,6 @@ struct SeatedWork<W: Work> {
 }
 
 impl<W: Work> SeatedWork<W> {
-    fn said(&mut self, taken: u32) -> Said {
-        Said { more: self.work.has_work(), ended: self.work.has_ended(), sent: self.has_unpublished(), taken }
-    }
-
-    fn has_unpublished(&mut self) -> bool {
-        let mut any = false;
-        self.work.meshes(&mut |mesh| any |= mesh.has_unpublished());
-        any
-    }
-
     fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> u32 {
         let taken = self.work.take_messages(kit, at_most);
         if taken > 0 {
@@ -175,18 +217,16 @@ impl<W: Work> SeatedWork<W> {
 }
 
 impl<W: Work> Seated for SeatedWork<W> {
-    fn name(&self) -> &'static str {
-        self.work.name()
+    fn work(&self) -> &dyn Work {
+        &self.work
     }
 
-    fn keeps_lane(&self) -> bool {
-        self.work.keeps_lane()
+    fn work_mut(&mut self) -> &mut dyn Work {
+        &mut self.work
     }
 
-    fn talks(&mut self) -> bool {
-        let mut any = false;
-        self.work.meshes(&mut |mesh| any |= mesh.has_others());
-        any
+    fn any(&self) -> &dyn Any {
+        &self.work
     }
 
     fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize, may_skip: bool) -> bool {
@@ -194,7 +234,7 @@ impl<W: Work> Seated for SeatedWork<W> {
             for completion in inbox.drain(..at_most.min(inbox.len())) {
                 self.work.complete(kit, completion);
             }
-            if may_skip && !self.has_unpublished() && !self.work.has_news() && kit.is_at_rest() {
+            if may_skip && !has_unpublished(&mut self.work) && !self.work.has_news() && kit.is_at_rest() {
                 return true;
             }
         }
@@ -211,61 +251,6 @@ impl<W: Work> Seated for SeatedWork<W> {
         let taken = self.take_messages(kit, at_most);
         self.work.flush(kit);
         self.work.look(driver);
-        self.said(taken)
-    }
-
-    fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said {
-        self.work.hear(kit, driver);
-        self.work.look(driver);
-        self.said(0)
-    }
-
-    fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said {
-        self.work.drain(kit, driver);
-        self.work.look(driver);
-        self.said(0)
-    }
-
-    fn is_quiet(&self, kit: &mut Kit) -> bool {
-        self.work.is_quiet(kit)
-    }
-
-    fn all_are_quiet(&mut self, kit: &mut Kit) -> Said {
-        self.work.all_are_quiet(kit);
-        self.said(0)
-    }
-
-    fn end(&mut self, kit: &mut Kit) {
-        self.work.end(kit);
-    }
-
-    fn counts(&mut self) -> Counts {
-        let mut counts = Counts::default();
-        self.work.meshes(&mut |mesh| counts = counts.and(mesh.counts()));
-        counts
-    }
-
-    fn publish(&mut self) -> (u64, u64) {
-        let (mut rung, mut spared) = (0, 0);
-        self.work.meshes(&mut |mesh| {
-            let (more, fewer) = mesh.publish();
-            (rung, spared) = (rung + more, spared + fewer);
-        });
-        (rung, spared)
-    }
-
-    fn before_sleep(&mut self) -> bool {
-        let mut quiet = true;
-        // All of them are told.
-        self.work.meshes(&mut |mesh| quiet &= mesh.before_sleep());
-        quiet
-    }
-
-    fn awake(&mut self) {
-        self.work.meshes(&mut |mesh| mesh.awake());
-    }
-
-    fn any(&self) -> &dyn Any {
-        &self.work
+        said(&mut self.work, taken)
     }
 }

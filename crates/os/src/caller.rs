@@ -28,6 +28,7 @@ pub fn connect_from(from: SocketAddr, to: SocketAddr, patience: Duration) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::network::alone;
     use std::io::ErrorKind;
     use std::net::TcpListener;
 
@@ -35,6 +36,8 @@ mod tests {
 
     #[test]
     fn a_connection_has_the_end_that_was_chosen() {
+        // No child of this process has a copy of what is closed here.
+        let _alone = alone();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         // An address that no other test uses, and a port that is free there.

@@ -6,7 +6,7 @@
 use crate::sockets;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Bind, Fault, Listen, Reason, StreamOptions};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,20 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Finds out that `address` can be listened on, and which port the system chooses for port 0; nothing stays open. With
+/// An address that can be listened on: nobody else gets its port as long as this lives, and nobody can share it.
+#[derive(Debug)]
+pub struct Claim {
+    /// With the port that the system has chosen, if it was asked to.
+    pub address: Address,
+    _socket: OwnedFd,
+}
+
+/// Finds out that `address` can be listened on, and which port the system chooses for port 0. With
 /// `join`, another process that shares the port is welcome. A port in use is asked for again for up to a second.
 ///
 /// # Errors
 /// `AddressInUse` if somebody else serves the port, `Permission`, `AddressUnknown`, and others of bind(2).
-pub fn claim(transport: Transport, address: &Address, v6_only: bool, join: bool) -> Result<Address, Fault> {
+pub fn claim(transport: Transport, address: &Address, v6_only: bool, join: bool) -> Result<Claim, Fault> {
     assert!(address.inet().is_some(), "a port is claimed; a Unix name is taken, and kept (`NamedSocket`)");
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -31,7 +39,7 @@ pub fn claim(transport: Transport, address: &Address, v6_only: bool, join: bool)
     }
 }
 
-fn attempt(transport: Transport, address: &Address, v6_only: bool, join: bool) -> Result<Address, Fault> {
+fn attempt(transport: Transport, address: &Address, v6_only: bool, join: bool) -> Result<Claim, Fault> {
     let socket = match transport {
         Transport::Tcp => {
             let address = address.clone();
@@ -48,12 +56,13 @@ fn attempt(transport: Transport, address: &Address, v6_only: bool, join: bool) -
         claimed.port() != 0 && (address.port() == 0 || claimed.port() == address.port()),
         "the port asked for, or a chosen one"
     );
-    Ok(claimed)
+    Ok(Claim { address: claimed, _socket: socket })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::network::alone;
     use std::net::{TcpListener, UdpSocket};
 
     #[test]
@@ -70,8 +79,13 @@ mod tests {
 
     #[test]
     fn a_free_port_is_named_and_left_free() {
-        let address = claim(Transport::Tcp, &"[::1]:0".parse().unwrap(), false, false).unwrap();
+        // No child of this process has a copy of what is closed here.
+        let _alone = alone();
+        let claim = claim(Transport::Tcp, &"[::1]:0".parse().unwrap(), false, false).unwrap();
+        let address = claim.address.inet().unwrap();
         assert_ne!(address.port(), 0);
-        assert!(TcpListener::bind(address.inet().unwrap()).is_ok());
+        assert!(TcpListener::bind(address).is_err());
+        drop(claim);
+        assert!(TcpListener::bind(address).is_ok());
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::memory_file::{ALIGNMENT, advised, map};
 use corelane_seam::RegionMemory;
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
@@ -34,11 +35,14 @@ unsafe impl RegionMemory for LaneMemory {
     }
 
     unsafe fn renew(&self, range: Range<usize>) -> bool {
-        let is_whole = |place: usize| !self.pages.huge || place.is_multiple_of(ALIGNMENT);
+        // A huge page that was taken out while a card has it is one fewer of those that were set aside: an access that then found none would fault.
+        if self.pages.huge {
+            return false;
+        }
         // The next access finds a new page.
         let how = if self.pages.locked { DONTNEED_LOCKED } else { libc::MADV_DONTNEED };
         // SAFETY: the caller's promise.
-        is_whole(range.start) && is_whole(range.end) && unsafe { advised(self.base, range, how) }
+        unsafe { advised(self.base, range, how) }
     }
 }
 
@@ -48,51 +52,172 @@ const DONTNEED_LOCKED: i32 = 24;
 /// What kind of pages a lane's memory is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
-    /// Huge ones of 2 MiB, of those that were set aside (`vm.nr_hugepages`).
+    /// Huge ones of 2 MiB, of those that were set aside (`vm.nr_hugepages`). They are there from the beginning, and none is replaced.
     pub huge: bool,
-    /// They are there from the beginning, and are never taken out (mlock(2)).
+    /// They are there from the beginning, and are never taken out. Huge ones are so as they are; others are locked (mlock(2)).
     pub locked: bool,
 }
 
+/// Pages that were asked for and were not to be had; shown with the remedy.
+#[derive(Debug)]
+pub enum Lacking {
+    /// So many huge ones.
+    Huge {
+        /// The system's word for it.
+        error: io::Error,
+        /// How many were wanted.
+        pages: usize,
+    },
+    /// Ones that stay in memory.
+    Locked {
+        /// The system's word for it.
+        error: io::Error,
+        /// How many bytes were to be locked.
+        bytes: usize,
+    },
+    /// Memory in which pages could be locked.
+    Memory {
+        /// The system's word for it.
+        error: io::Error,
+        /// How many bytes were wanted.
+        bytes: usize,
+    },
+}
+
+impl Lacking {
+    /// Whether one of these kinds of pages is lacking.
+    pub fn is_of(&self, pages: Pages) -> bool {
+        match self {
+            Self::Huge { .. } => pages.huge,
+            Self::Locked { .. } | Self::Memory { .. } => pages.locked,
+        }
+    }
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Huge { error, pages } => {
+                let remedy = format!("raise vm.nr_hugepages by {pages}");
+                // So many were promised, and could not be touched.
+                let group =
+                    if is_refused_at_touch(error) { ", or hugetlb.2MB.max and cpuset.mems of the control group" } else { "" };
+                write!(f, "no huge pages ({error}); remedy: {remedy}{group}")
+            }
+            Self::Locked { error, bytes } => {
+                let kib = bytes >> 10;
+                write!(
+                    f,
+                    "not locked ({error}); remedy: raise the limit of locked memory (ulimit -l, LimitMEMLOCK= of a unit) by {kib} KiB"
+                )
+            }
+            Self::Memory { error, bytes } => {
+                write!(
+                    f,
+                    "not locked, for {} KiB of memory are refused ({error}); remedy: less memory, or fewer lanes",
+                    bytes >> 10
+                )
+            }
+        }
+    }
+}
+
+/// Whether this is what populating says of pages that a control group keeps back (madvise(2), EFAULT: an access would have been a SIGBUS).
+fn is_refused_at_touch(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EFAULT)
+}
+
+/// Tries whether so many bytes, a multiple of 2 MiB, could have such pages now: what could not be had of them. No page is touched, and nothing is kept: a control group
+/// may still refuse huge pages that the system promises here.
+///
+/// # Panics
+/// As of [`LaneMemory::new`].
+pub fn lacking(bytes: usize, pages: Pages) -> Vec<Lacking> {
+    assert!(bytes > 0 && bytes.is_multiple_of(ALIGNMENT), "{bytes} bytes are no whole huge pages");
+    let mut lacking = Vec::new();
+    if pages.huge {
+        // They are set aside for a mapping when it is made, and need no lock.
+        match LaneMemory::huge(bytes) {
+            Ok(_) => return lacking,
+            Err(why) => lacking.push(why),
+        }
+    }
+    if pages.locked {
+        lacking.extend(LaneMemory::small(bytes).map_or_else(
+            |error| Some(Lacking::Memory { error, bytes }),
+            // Pages are locked as they are touched, and none is.
+            |memory| memory.lock(libc::MLOCK_ONFAULT).err(),
+        ));
+    }
+    lacking
+}
+
 impl LaneMemory {
-    /// So many bytes of zeros, a multiple of 2 MiB, and what was not to be had of the pages that were asked for, in words with the remedy.
+    /// So many bytes of zeros, a multiple of 2 MiB, and what was not to be had of the pages that were asked for. Where there are no huge ones, the kernel is asked for transparent ones.
     ///
     /// # Errors
     /// The system's: no memory.
     ///
     /// # Panics
     /// For none, and for a part of a huge page.
-    pub fn new(bytes: usize, pages: Pages) -> io::Result<(Self, Vec<String>)> {
+    pub fn new(bytes: usize, pages: Pages) -> io::Result<(Self, Vec<Lacking>)> {
         assert!(bytes > 0 && bytes.is_multiple_of(ALIGNMENT), "{bytes} bytes are no whole huge pages");
         let (mut memory, mut lacking) = (None, Vec::new());
         if pages.huge {
-            match Self::mapped(bytes, bytes, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB) {
+            match Self::huge(bytes).and_then(Self::touched) {
                 Ok(huge) => memory = Some(huge),
-                Err(error) => lacking.push(format!(
-                    "no huge pages ({error}), so the kernel is asked for transparent ones; remedy: raise vm.nr_hugepages by {}",
-                    bytes / ALIGNMENT
-                )),
+                Err(why) => lacking.push(why),
             }
         }
         let has_huge = memory.is_some();
-        let mapped = bytes.checked_add(ALIGNMENT).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        let mut memory = memory.map_or_else(|| Self::mapped(bytes, mapped, 0), Ok)?;
+        let mut memory = memory.map_or_else(|| Self::small(bytes), Ok)?;
         if pages.huge && !has_huge {
             // SAFETY: advice on a mapping of our own. What it comes to is the kernel's affair.
             let _ = unsafe { libc::madvise(memory.base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
         memory.pages.huge = has_huge;
-        // SAFETY: the mapping is our own, and lives.
-        if pages.locked && unsafe { libc::mlock(memory.base.as_ptr().cast(), bytes) } != 0 {
-            let error = io::Error::last_os_error();
-            lacking.push(format!(
-                "not locked ({error}); remedy: raise the limit of locked memory (ulimit -l) by {} KiB",
-                bytes >> 10
-            ));
-        } else {
-            memory.pages.locked = pages.locked;
+        if pages.locked {
+            match if has_huge { Ok(()) } else { memory.lock(0) } {
+                Ok(()) => memory.pages.locked = true,
+                Err(why) => lacking.push(why),
+            }
         }
         Ok((memory, lacking))
+    }
+
+    /// Memory in huge pages.
+    fn huge(bytes: usize) -> Result<Self, Lacking> {
+        Self::mapped(bytes, bytes, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB)
+            .map_err(|error| Lacking::Huge { error, pages: bytes / ALIGNMENT })
+    }
+
+    /// Has each huge page brought now. They are promised, but a control group (hugetlb.2MB.max, cpuset.mems) may keep them back, and the lane's first access would be a SIGBUS.
+    fn touched(self) -> Result<Self, Lacking> {
+        // SAFETY: the mapping is our own, and what is brought are the zeros that an access would find.
+        match unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, libc::MADV_POPULATE_WRITE) } {
+            0 => Ok(self),
+            _ => Err(Lacking::Huge { error: io::Error::last_os_error(), pages: self.bytes / ALIGNMENT }),
+        }
+    }
+
+    /// Locks its pages, so (mlock2(2)); those that are refused are as they were.
+    fn lock(&self, how: libc::c_uint) -> Result<(), Lacking> {
+        let (at, bytes) = (self.base.as_ptr().cast(), self.bytes);
+        // SAFETY: the mapping is our own, and lives.
+        if unsafe { libc::mlock2(at, bytes, how) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        // Where it was refused midway the mapping is marked as locked, and its pages could not be renewed as others are.
+        // SAFETY: as above.
+        let _ = unsafe { libc::munlock(at, bytes) };
+        Err(Lacking::Locked { error, bytes })
+    }
+
+    /// Memory in pages of the usual size.
+    fn small(bytes: usize) -> io::Result<Self> {
+        let mapped = bytes.checked_add(ALIGNMENT).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        Self::mapped(bytes, mapped, 0)
     }
 
     /// Memory in a new mapping that is as long, or longer by an alignment.
@@ -188,7 +313,11 @@ mod tests {
             let (memory, lacking) = LaneMemory::new(4 << 20, pages).unwrap();
             let has = memory.pages();
             let lacks = usize::from(pages.huge && !has.huge) + usize::from(pages.locked && !has.locked);
-            assert!(lacking.len() == lacks && lacking.iter().all(|words| words.contains("remedy: raise")), "{lacking:?}");
+            assert!(
+                lacking.len() == lacks
+                    && lacking.iter().all(|lack| lack.is_of(pages) && lack.to_string().contains("remedy: raise")),
+                "{lacking:?}"
+            );
             assert!((pages.huge || !has.huge) && (pages.locked || !has.locked), "nothing that nobody asked for");
             let arena = Arena::of(memory).unwrap();
             let mut lease = arena.lease(4 << 20).unwrap();
@@ -198,7 +327,8 @@ mod tests {
             lease.advance(4 << 20);
             chain.push(lease.share());
             let renewed = chain.withhold().1;
-            assert!(renewed == 4 << 20 || pages != Pages::default(), "{renewed}");
+            assert!(renewed == 4 << 20 || has != Pages::default(), "{renewed}");
+            assert!(renewed == 0 || !has.huge, "a huge page stays where it is: {renewed}");
             if renewed > 0 {
                 assert!(arena.lease(4 << 20).unwrap().spare().iter().all(|&byte| byte == 0), "they are new");
             }
@@ -216,13 +346,57 @@ mod tests {
             setrlimit(Resource::Memlock, Rlimit { current: Some(0), ..getrlimit(Resource::Memlock) }).unwrap();
             let (memory, lacking) = LaneMemory::new(4 << 20, Pages { huge: false, locked: true }).unwrap();
             assert!(
-                matches!(&lacking[..], [words] if words.contains("not locked") && words.contains("by 4096 KiB")),
+                matches!(&lacking[..], [lack @ Lacking::Locked { bytes, .. }] if *bytes == 4 << 20 && lack.to_string().contains("by 4096 KiB")),
                 "{lacking:?}"
             );
+            let tried = super::lacking(4 << 20, Pages { huge: false, locked: true });
+            assert!(matches!(&tried[..], [Lacking::Locked { .. }]), "a try finds the same: {tried:?}");
             assert_eq!(memory.pages(), Pages::default());
             let arena = Arena::of(memory).unwrap();
             let (byte, renewed) = read_later(&arena, 64 << 10, |chain| chain.withhold().1);
             assert_eq!((byte, renewed), (b'a', 64 << 10), "it is renewed as unlocked memory is");
+            true
+        }));
+    }
+
+    /// A card may still read it, and no other may be to be had.
+    #[test]
+    fn huge_pages_are_never_taken_out() {
+        let (mut memory, _) = LaneMemory::new(4 << 20, Pages::default()).unwrap();
+        memory.pages.huge = true;
+        // SAFETY: nobody uses it.
+        assert!(!unsafe { memory.renew(0..2 << 20) }, "not even whole ones");
+    }
+
+    #[test]
+    fn what_could_not_be_locked_or_touched_is_told_with_the_remedy() {
+        // More than there are addresses.
+        let tried = lacking(1 << 60, Pages { huge: false, locked: true });
+        assert!(
+            matches!(&tried[..], [lack @ Lacking::Memory { .. }] if lack.to_string().contains("remedy: less memory")),
+            "{tried:?}"
+        );
+        assert!(tried[0].is_of(Pages { huge: false, locked: true }) && !tried[0].is_of(Pages { huge: true, locked: false }));
+        let told = |error| Lacking::Huge { error: io::Error::from_raw_os_error(error), pages: 2 }.to_string();
+        assert!(told(libc::EFAULT).contains("hugetlb.2MB.max") && !told(libc::ENOMEM).contains("hugetlb"));
+    }
+
+    /// Else a range that was refused halfway would stay marked (mlock(2)), and advice on it would be refused.
+    #[test]
+    fn what_was_locked_in_part_is_unlocked() {
+        // No other thread may map something into the hole.
+        assert!(in_child(|| {
+            let (mut memory, _) = LaneMemory::new(4 << 20, Pages::default()).unwrap();
+            let bytes = memory.bytes;
+            let page = rustix::param::page_size();
+            memory.mapped -= page;
+            // SAFETY: the mapping is our own, and nobody uses its last page, which lies behind the memory.
+            unsafe { libc::munmap(memory.mapping.add(memory.mapped).as_ptr().cast(), page) };
+            // With a hole at its end the lock is refused after it has marked the rest.
+            memory.bytes = memory.mapped + page - (memory.base.as_ptr() as usize - memory.mapping.as_ptr() as usize);
+            assert!(matches!(memory.lock(libc::MLOCK_ONFAULT), Err(Lacking::Locked { .. })));
+            // SAFETY: nobody uses it.
+            assert!(unsafe { memory.renew(0..bytes) }, "it is no longer marked");
             true
         }));
     }

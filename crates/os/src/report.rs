@@ -83,20 +83,14 @@ pub fn count_lost() {
     });
 }
 
-/// Lines of the calling thread that were lost since [`count_lost`].
-pub fn lost() -> u64 {
-    // Each turn that may sleep asks: the counter is looked at where it is.
-    LOST.try_with(|lost| lost.get().map_or(0, |lost| lost.load(Ordering::Relaxed))).unwrap_or(0)
-}
-
-/// The calling thread's; none if it is no lane's, or so far gone that it has nothing of its own any more.
-fn counter() -> Option<Arc<AtomicU64>> {
+/// Counts the lines of the calling thread that are lost from [`count_lost`] on; none if that was not called, or the thread is so far gone that it has nothing of its own any more.
+pub fn lost() -> Option<Arc<AtomicU64>> {
     LOST.try_with(|lost| lost.get().cloned()).ok().flatten()
 }
 
 /// Has a line written. Waits for nobody.
 pub fn line(record: Record) {
-    REPORT.push(record, counter());
+    REPORT.push(record, lost());
 }
 
 /// Waits until all lines are written or lost, but no longer than `patience`; returns whether they are.
@@ -137,7 +131,7 @@ fn tell_panic(info: &PanicHookInfo<'_>) {
     }
     TOLD.set(if is_told { (Some(now), 0) } else { (told, left_out + 1) });
     let _ = PANIC.try_with(|panic| panic.replace(Some(what)));
-    if counter().is_none() {
+    if lost().is_none() {
         flush(PATIENCE);
     }
 }

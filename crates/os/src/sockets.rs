@@ -335,6 +335,35 @@ pub fn unsent_bytes(socket: BorrowedFd) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|_| answer == 0)
 }
 
+/// Why a connection is no more, if it was broken off: None while it is there, and behind an end in order. The system tells it once.
+pub fn broken(socket: BorrowedFd) -> Option<Fault> {
+    // While a connection over TCP is there, the system has remarks at the most, such as that a way was lost for a moment.
+    let is_there = tcp_state(socket).is_some_and(|state| state != TCP_CLOSE);
+    if is_there {
+        return None;
+    }
+    match sockopt::socket_error(socket) {
+        // What came behind the peer's end: all before that end is there to be received.
+        Ok(Ok(()) | Err(Errno::PIPE)) => None,
+        Ok(Err(why)) | Err(why) => Some(fault_of(why)),
+    }
+}
+
+/// The state of a connection that has ended, and has nothing more to say (tcp_states.h).
+const TCP_CLOSE: u8 = 7;
+
+/// The state of a connection over TCP (`tcpi_state` of TCP_INFO, tcp(7)); none of other sockets.
+pub fn tcp_state(socket: BorrowedFd) -> Option<u8> {
+    let mut state = 0_u8;
+    let mut length = size_of_val(&state) as libc::socklen_t;
+    // SAFETY: `state` has `length` writable bytes, the first of what the system tells, and `length` is writable itself; the call writes no more than that.
+    let answer = unsafe {
+        let value = (&raw mut state).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_TCP, libc::TCP_INFO, value, &mut length)
+    };
+    (answer == 0 && length == 1).then_some(state)
+}
+
 /// Packets dropped at a socket since it was made: the word `drops` of what it says of its memory (SO_MEMINFO, Linux 4.12). None where the
 /// system does not tell.
 pub fn dropped(socket: BorrowedFd) -> Option<u32> {
@@ -509,6 +538,16 @@ mod tests {
         assert!(accept(listener.as_fd()).unwrap().is_none());
     }
 
+    /// Linux would cut a peer that reads slowly, though it reads.
+    #[test]
+    fn no_time_is_set_for_what_a_closed_window_keeps_back_unless_asked_for() {
+        let (listener, address) = testing::listening("127.0.0.1:0", StreamOptions::new());
+        let _client = connected(&address);
+        wait_for(listener.as_fd(), libc::POLLIN);
+        let (socket, _) = accept(listener.as_fd()).unwrap().unwrap();
+        assert_eq!(sockopt::tcp_user_timeout(&socket), Ok(0));
+    }
+
     #[test]
     fn the_wildcard_takes_both_families_or_one() {
         for (v6_only, refused) in [(false, false), (true, true)] {
@@ -516,7 +555,8 @@ mod tests {
             let stream = StreamOptions::default();
             let listener = listen(&Listen { address, backlog: 8, share_port: false, v6_only, stream }).unwrap();
             let port = local_address(listener.as_fd()).unwrap().port();
-            let to = SocketAddr::from(([127, 0, 0, 1], port)).into();
+            // An address that no other test uses, so that nobody else answers at the port.
+            let to = SocketAddr::from(([127, 0, 0, 10], port)).into();
             let socket = connecting(&to, None, &stream).unwrap();
             let answer = connect(socket.as_fd(), &to).and_then(|done| {
                 if !done {

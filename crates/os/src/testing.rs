@@ -85,9 +85,11 @@ pub fn call(number: i64, first: i64) -> Result<usize, i32> {
     crate::errno::checked(unsafe { libc::syscall(number, first, 0, 0, 0, 0) } as isize)
 }
 
-/// Runs `body` in a child of fork(2), which is killed where it hangs; whether it returned true there.
+/// Runs `body` in a child of fork(2), which is killed where it hangs; whether it returned true there. Until its end the child has copies
+/// of all descriptors, so this waits for [`network::alone`], which the caller may not hold.
 pub fn in_child(body: impl FnOnce() -> bool) -> bool {
     const SECONDS: u32 = 10;
+    let _alone = network::alone();
     // SAFETY: the child is this thread alone. The C library makes its memory usable there; what else it touches is what is tested.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork");

@@ -141,6 +141,34 @@ mod tests {
         }
     }
 
+    /// The queue of errors has no bound of its own for them. The kernel charges for each when it takes the send (`ENOBUFS` there), and joins those of one kind.
+    #[test]
+    fn notices_that_nobody_reads_are_all_there_however_many() {
+        const SENDS: u32 = 2_000;
+        let (server, client) = pair();
+        allow(server.as_fd()).unwrap();
+        // What bounds the errors of other kinds is as little as may be.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&server, 1).unwrap();
+        let mut got = [0; 512];
+        for _ in 0..SENDS {
+            send(server.as_fd(), &[7; 512]);
+            let mut left = got.len();
+            while left > 0 {
+                wait_for(client.as_fd(), libc::POLLIN);
+                left -= rustix::io::read(&client, &mut got[..left]).unwrap();
+            }
+        }
+        let mut noticed = 0;
+        while noticed < SENDS {
+            wait_for(server.as_fd(), libc::POLLERR);
+            while let Some(Notice { first, last, .. }) = next_notice(server.as_fd()) {
+                assert_eq!(first, noticed, "in order, on loopback");
+                noticed = last + 1;
+            }
+        }
+        assert_eq!(noticed, SENDS);
+    }
+
     #[test]
     fn what_is_broken_off_is_noticed_though_nobody_has_read_it() {
         let (server, client) = pair();

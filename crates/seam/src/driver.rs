@@ -179,6 +179,10 @@ pub trait Driver {
     /// end counts for one until the peer has noted it. Of a Unix socket it is the memory that they take (unix(7)). None for a void name, and where nobody tells. Costs a system call.
     fn unsent_bytes(&self, socket: Socket) -> Option<usize>;
 
+    /// Why a connection is no more, where its peer or the network has broken it off: for one that neither receives nor sends, and so is told by no operation. None while it is there, behind an end in
+    /// order, for a void name, and where nobody tells. It is told once: whoever hears it ends the connection. Costs up to two system calls.
+    fn broken(&self, socket: Socket) -> Option<Fault>;
+
     /// Packets that the system has dropped at a datagram socket since it was made, mostly because its receive buffer was full, modulo 2^32
     /// (`drops` of SO_MEMINFO, socket(7)). A train is one packet where it is received as one. None for a void name, and where the system
     /// does not tell. Costs a system call.

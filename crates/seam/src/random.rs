@@ -20,6 +20,20 @@ impl Random {
         mix(self.0)
     }
 
+    /// Fills `bytes`: eight of them are [`Random::bits`] each, the lowest first.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for word in bytes.chunks_mut(size_of::<u64>()) {
+            word.copy_from_slice(&self.bits().to_le_bytes()[..word.len()]);
+        }
+    }
+
+    /// So many bytes, as [`Random::fill`] has them.
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.fill(&mut bytes);
+        bytes
+    }
+
     /// A number below `bound`, or 0 if `bound` is 0; the bias is under `bound` / 2^64.
     pub const fn below(&mut self, bound: u64) -> u64 {
         ((self.bits() as u128 * bound as u128) >> 64) as u64
@@ -69,6 +83,15 @@ mod tests {
         let mut random = Random::new(1234567);
         let first = [6457827717110365317, 3203168211198807973, 9817491932198370423];
         assert_eq!([random.bits(), random.bits(), random.bits()], first);
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_bits() {
+        let mut random = Random::new(1);
+        let words = [random.bits(), random.bits()].map(u64::to_le_bytes).concat();
+        for count in [0, 1, 7, 8, 9, 16] {
+            assert_eq!(Random::new(1).bytes(count), words[..count]);
+        }
     }
 
     #[test]

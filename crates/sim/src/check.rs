@@ -507,12 +507,15 @@ impl Ledger {
     /// The operations of a lane that is gone, and had so many descriptors open, end with it. That is a breach unless there were none, or
     /// the lane could not help it.
     pub(crate) fn abandon(&mut self, lane: usize, open: usize, is_excused: bool) {
-        // Nobody waits for the close of a file behind a send that was broken off.
-        let left = self.underway.first(|underway| underway.lane == lane && !is_step(underway.handle));
+        // Nobody waits for the close of a file behind a send that was broken off, or for those of a work that has left.
+        let is_nobodys = |underway: &Underway| underway.handle == Handle::NOBODY;
+        let is_awaited = |underway: &Underway| !is_step(underway.handle) && !is_nobodys(underway);
+        let left = self.underway.first(|underway| underway.lane == lane && is_awaited(underway));
         if let Some(&Underway { handle, kind, .. }) = left.filter(|_| !is_excused) {
             self.blame(Violation::NeverEnded { lane, handle, operation: kind.name() });
         }
-        if open > 0 && !is_excused {
+        let closing = self.underway.0.values().filter(|underway| underway.lane == lane && is_nobodys(underway)).count();
+        if open > closing && !is_excused {
             self.blame(Violation::DescriptorsLeft { lane, open });
         }
         self.underway.0.retain(|_, underway| underway.lane != lane);

@@ -513,6 +513,10 @@ impl<D: Driver> Driver for Stack<D> {
         if sockets::is_own(socket) { None } else { self.below.unsent_bytes(socket) }
     }
 
+    fn broken(&self, socket: Socket) -> Option<Fault> {
+        if sockets::is_own(socket) { None } else { self.below.broken(socket) }
+    }
+
     fn dropped(&self, socket: Socket) -> Option<u32> {
         if sockets::is_own(socket) { self.net.sockets().dropped(socket) } else { self.below.dropped(socket) }
     }

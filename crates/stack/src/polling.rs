@@ -410,7 +410,9 @@ impl Ticking {
 
     /// Whether its variables are to be shown again, which they are ten times a second.
     fn is_to_show(&mut self, now: u64) -> bool {
-        let is_due = now >= self.shown_at + SHOWN_AGAIN;
+        // A clock that went back is not waited for.
+        self.shown_at = self.shown_at.min(now);
+        let is_due = now - self.shown_at >= SHOWN_AGAIN;
         if is_due {
             self.shown_at = now;
         }
@@ -663,6 +665,16 @@ mod tests {
             let Wait::Until(due) = polling.wait(Wait::Forever) else { unreachable!("it ticks") };
             assert!(due > now && due <= now + 1_000_000, "{due} at {now}");
         }
+    }
+
+    #[test]
+    fn variables_are_shown_again_behind_a_clock_that_went_back() {
+        let mut polling = polling(&["controller=original", "hz=1000"]);
+        let shown = [1 << 40, (1 << 40) + SHOWN_AGAIN - 1, 7, SHOWN_AGAIN + 6, SHOWN_AGAIN + 7].map(|now| {
+            tick(&mut polling, now);
+            polling.is_to_show()
+        });
+        assert_eq!(shown, [true, false, false, false, true], "ten times a second from where the clock went back to");
     }
 
     #[test]

@@ -122,8 +122,9 @@ impl Packets {
         self.ear = Some(ear);
     }
 
-    /// From now on what is counted is written into the lane's row of the page, whenever a turn has changed it.
+    /// Counts are written into the lane's row of the page: now, so that the row is there before the lane serves, and whenever a turn has changed them.
     pub fn set_row(&mut self, row: PacketsRow) {
+        published::write(&row, &self.beside.borrow());
         self.row = Some(row);
     }
 

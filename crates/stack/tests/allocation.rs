@@ -123,6 +123,9 @@ impl Driver for Below {
     fn unsent_bytes(&self, _: Socket) -> Option<usize> {
         None
     }
+    fn broken(&self, _: Socket) -> Option<Fault> {
+        None
+    }
     fn dropped(&self, _: Socket) -> Option<u32> {
         None
     }

@@ -37,9 +37,14 @@ impl LaneSelection {
     }
 }
 
+fn failed(at: TransportAddress, error: &corelane_select::Error) -> Error {
+    let is_shared = matches!(error, corelane_select::Error::GroupShared { .. });
+    Error::Steering { address: at.address, why: error.to_string().into(), is_shared }
+}
+
 impl Selection for LaneSelection {
     fn open(&mut self, at: TransportAddress, driver: &mut dyn Driver, make: &mut MakeSocket<'_>) -> Result<Socket, Error> {
-        let failed = |error: corelane_select::Error| Error::Steering { address: at.address, why: error.to_string().into() };
+        let failed = |error| failed(at, &error);
         let Some(attached) = self.attached() else {
             let socket = make(driver)?;
             driver.descriptor(socket).map_or(Ok(false), detach).map_err(failed)?;
@@ -67,7 +72,7 @@ impl Selection for LaneSelection {
     fn refresh(&mut self, at: TransportAddress, socket: BorrowedFd<'_>) -> Result<(), Error> {
         // reason: `Steered` tells lanes so only where something is attached.
         let attached = self.attached().expect("what is put into force is attached");
-        attached.group(at).refresh(socket).map_err(|error| Error::Steering { address: at.address, why: error.to_string().into() })
+        attached.group(at).refresh(socket).map_err(|error| failed(at, &error))
     }
 
     fn strayed(&mut self) {
@@ -77,7 +82,7 @@ impl Selection for LaneSelection {
     fn mend(&mut self, at: TransportAddress, socket: BorrowedFd<'_>) -> Result<(), Error> {
         // reason: `Steered` tells lanes so only where something is attached.
         let group = self.attached().expect("what is mended was attached").group(at);
-        let failed = |error: corelane_select::Error| Error::Steering { address: at.address, why: error.to_string().into() };
+        let failed = |error| failed(at, &error);
         // As long as others have sockets there, theirs may be the program that is to choose.
         if group.strangers(socket).map_err(failed)?.is_empty() { group.refresh(socket).map_err(failed) } else { Ok(()) }
     }

@@ -1,6 +1,7 @@
 //! A connection: its state, and what its events do to that. [`entry`] holds it, and no field of that is seen outside of this folder; [`machine`] is its life.
 
 mod bulk;
+mod busy;
 pub(crate) mod connections;
 pub(crate) mod deadlines;
 pub(crate) mod delivery;

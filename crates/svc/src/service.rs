@@ -229,6 +229,10 @@ pub trait DatagramService: Sized + 'static {
     /// As [`StreamService::COUNTERS`].
     const COUNTERS: &'static [Declaration] = &[];
 
+    /// Whether it opens datagram sockets for its clients ([`Cx::open_datagrams`]), as many as [`Limits::datagram_sockets_max`](crate::Limits::datagram_sockets_max) allows: then a start asks whether the
+    /// process may have so many descriptors. A service that opens a few of its own need not say so.
+    const OPENS_SOCKETS: bool = false;
+
     /// As [`StreamService::started`].
     fn started(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 

@@ -353,10 +353,13 @@ impl Work for Services {
         if !self.started {
             self.start(kit);
         }
-        self.served.table.start_listening(kit);
+        if self.served.table.listeners.some_rest() {
+            self.served.table.start_listening(kit);
+        }
         self.served.table.revive_starved(&kit.arena, kit.now());
         self.served.table.agenda.handshake_steps = 0;
         self.served.judge_deliveries(kit);
+        self.served.end_broken(kit);
         self.served.serve_ready(kit);
         self.served.settle_lost_tickets(kit);
         self.served.serve_notices(kit);
@@ -417,7 +420,13 @@ impl Work for Services {
 
     #[inline]
     fn has_work(&self) -> bool {
-        self.served.table.has_work() || self.served.post_has_work()
+        let table = &self.served.table;
+        table.agenda.has_work()
+            || !table.notices.is_empty()
+            || table.nudges.are_due()
+            || table.sockets.has_work()
+            || table.requests.has_unheld()
+            || self.served.post_has_work()
     }
 
     fn has_news(&self) -> bool {

@@ -1,7 +1,6 @@
 //! What all services of a lane share: the connections, what is to be done with them this turn, and the bounds.
 
 mod connecting;
-mod notes;
 pub(crate) mod notices;
 mod timers;
 
@@ -20,14 +19,16 @@ use crate::places::listeners::Listeners;
 use crate::places::outgoing::Outgoing;
 use crate::state::ServiceState;
 use crate::state::accounts::Payers;
-use crate::table::notices::Note;
+use crate::table::notices::Notices;
 use crate::words::flows::{Flow, Flows};
 use crate::words::names::{ConnectionId, SocketId};
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Address, Arena, Driver, Fault, Payer, Role, Socket};
 use corelane_watch::ServiceCounter;
-use std::collections::VecDeque;
+
+/// Connections of which a look asks the system whether they were broken off; the others follow in the next turn.
+const DEAF_PER_LOOK: usize = 256;
 
 /// Everything of the lane's services but their code.
 pub(crate) struct LaneTable {
@@ -42,7 +43,7 @@ pub(crate) struct LaneTable {
     pub(crate) sockets: Sockets,
     pub(crate) requests: Requests,
     timers: Timers,
-    notices: VecDeque<Note>,
+    pub(crate) notices: Notices,
     pub(crate) nudges: Nudges,
     draining: bool,
     /// Another process serves at the lane's addresses.
@@ -63,7 +64,7 @@ impl LaneTable {
             sockets: Sockets::default(),
             requests: Requests::new(),
             timers: Timers::new(),
-            notices: VecDeque::new(),
+            notices: Notices::default(),
             nudges: Nudges::default(),
             draining: false,
             handed_over: false,
@@ -177,11 +178,16 @@ impl LaneTable {
             let kept = socket.map(|socket| Kept::of(socket, driver));
             kept.into_iter().for_each(|kept| self.agenda.deliveries.answer(id, kept));
         }
-    }
-
-    pub(crate) fn has_work(&self) -> bool {
-        let quiet = self.notices.is_empty() && !self.nudges.are_due() && !self.sockets.has_work() && !self.requests.has_unheld();
-        self.agenda.has_work() || !quiet
+        for _ in 0..DEAF_PER_LOOK {
+            let Some(id) = self.agenda.deliveries.next_deaf() else { break };
+            // One that receives again, or sends, hears it itself, and is to hear it: it is told once.
+            let deaf = self.connections.find(id).filter(|connection| connection.is_deaf());
+            let socket = deaf.and_then(|connection| Some((connection.socket()?, connection.machine().is_outgoing())));
+            // An answer that has come is passed on, whatever became of the server behind it.
+            let asked = socket.filter(|&(socket, is_outgoing)| !is_outgoing || driver.readable_bytes(socket) == 0);
+            let broken = asked.and_then(|(socket, _)| driver.broken(socket));
+            broken.into_iter().for_each(|why| self.agenda.deliveries.tell_broken(id, why));
+        }
     }
 
     pub(crate) fn count(&self, service: u16, counter: ServiceCounter, by: usize) {

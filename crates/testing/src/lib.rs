@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod asker;
+mod burst;
 mod family;
 mod rig;
 mod roster;
@@ -29,6 +30,7 @@ pub mod parts {
 }
 
 pub use asker::Questions;
+pub use burst::burst;
 pub use corelane_seam::Tuning;
 pub use corelane_sim::{
     DatagramPeer, FaultCounts, FaultKind, Faults, Host, Peer, Planted, Random, Report, Status, Turn, Violation, World, for_seeds,

@@ -11,6 +11,7 @@ use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCo
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A millisecond.
@@ -61,19 +62,19 @@ impl Play for Nobody {
 struct Operator {
     reports: Rc<RefCell<Vec<Record>>>,
     is_gone: Rc<Cell<bool>>,
-    dropped: u64,
+    dropped: Arc<AtomicU64>,
 }
 
 impl Report for Operator {
     fn line(&mut self, record: Record) {
         match self.is_gone.get() {
-            true => self.dropped += 1,
+            true => drop(self.dropped.fetch_add(1, Ordering::Relaxed)),
             false => self.reports.borrow_mut().push(record),
         }
     }
 
-    fn dropped(&self) -> u64 {
-        self.dropped
+    fn dropped(&self) -> Option<Arc<AtomicU64>> {
+        Some(self.dropped.clone())
     }
 }
 
@@ -188,7 +189,8 @@ impl Rig {
         services.set_connection_rows(sure("the page", self.page.connections(number)));
         roster.seat(&mut services, &mut driver, &self.page);
         let row = sure("the page", self.page.lane(number));
-        let report = Box::new(Operator { reports: self.reports.clone(), is_gone: self.operator_is_gone.clone(), dropped: 0 });
+        let report =
+            Box::new(Operator { reports: self.reports.clone(), is_gone: self.operator_is_gone.clone(), dropped: Arc::default() });
         let kit = Kit::new(number, &self.control, arena.clone(), row, &plan.settings, report);
         let post = ParcelHome::default();
         let homeward = services.open_abroad(&arena, plan.parcels, &post);

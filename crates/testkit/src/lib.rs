@@ -7,7 +7,9 @@
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Notes that this machine cannot run the test `name`.
 ///
@@ -34,9 +36,52 @@ pub fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
+/// An address of loopback where nobody is, by TCP or UDP, another at each call.
+///
+/// Its port is below those that Linux gives to sockets which ask for none (`ip_local_port_range`, ip(7)): a socket of another test would get it otherwise, and one that shares its
+/// port with everybody, as HAProxy's does, would have half of that test's clients. Processes begin a hundred ports apart.
+///
+/// # Panics
+/// If all of them are in use.
+#[must_use]
+pub fn free() -> SocketAddr {
+    const FIRST: u16 = 10_000;
+    const COUNT: u16 = 22_000;
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let begin = std::process::id() % u32::from(COUNT / 100) * 100;
+    let next = || {
+        let port = (begin + u32::from(TAKEN.fetch_add(1, Ordering::Relaxed))) % u32::from(COUNT);
+        SocketAddr::from(([127, 0, 0, 1], FIRST + u16::try_from(port).unwrap_or_default()))
+    };
+    (0..COUNT).map(|_| next()).find(|at| !is_taken(at.port())).unwrap_or_else(|| panic!("all ports from {FIRST} on are in use"))
+}
+
+/// Whether a socket has this port, at whatever address, by the kernel's tables (proc_net(5)).
+///
+/// Binding it to look would take it for longer than this: a child that another thread begins just then has the socket, too.
+fn is_taken(port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    let has_it = |line: &str| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&end));
+    let read = |table| std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+    ["tcp", "udp", "tcp6", "udp6"].into_iter().any(|table| read(table).lines().any(has_it))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{TcpListener, UdpSocket};
+
+    #[test]
+    fn an_address_where_nobody_is_is_told_once_and_never_one_that_is_taken() {
+        let first = free();
+        let behind = |ports: u16| SocketAddr::new(first.ip(), first.port() + ports);
+        let taken = (TcpListener::bind(behind(1)), UdpSocket::bind(behind(2)));
+        let second = free();
+        // A socket that keeps one of these from being bound may be gone when it is looked for.
+        let least = if taken.0.is_ok() && taken.1.is_ok() { 3 } else { 1 };
+        assert!(second.port() >= first.port() + least, "{first}, {second}");
+        assert!(second.port() < 32_768);
+    }
 
     #[test]
     fn skips_stand_in_their_list_a_line_each() {

@@ -73,6 +73,11 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// Whether it takes some out, or in again.
+    pub fn changes(&self) -> bool {
+        matches!(self.what, What::Drain(_) | What::Enable(_))
+    }
+
     /// The answer, as JSON: a [`Page`], or what was [`Named`].
     pub fn answer(self) -> String {
         let answer = match self.what {

@@ -54,10 +54,20 @@ pub struct Record {
 /// # Errors
 /// Why there are none.
 pub fn ask(name: &str, server: Option<SocketAddr>) -> Result<(Vec<Record>, Duration), String> {
+    ask_within(name, server, PATIENCE, PATIENCE_FOR_ONE)
+}
+
+/// The same with this patience for all servers together, and for one.
+fn ask_within(
+    name: &str,
+    server: Option<SocketAddr>,
+    patience: Duration,
+    for_one: Duration,
+) -> Result<(Vec<Record>, Duration), String> {
     let servers = server.map_or_else(of_system, |server| vec![server]);
-    let (due, mut why) = (Instant::now() + PATIENCE, "no name server is known: see /etc/resolv.conf".to_owned());
+    let (due, mut why) = (Instant::now() + patience, "no name server is known: see /etc/resolv.conf".to_owned());
     for server in servers {
-        let until = due.min(Instant::now() + PATIENCE_FOR_ONE);
+        let until = due.min(Instant::now() + for_one);
         match ask_one(name, server, until) {
             Ok(Said::Records(records, ttl)) => return Ok((records, ttl)),
             Ok(Said::Nothing(words)) => return Err(words),

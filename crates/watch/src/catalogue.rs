@@ -185,6 +185,8 @@ catalogue! {
         PipesMaxHits "pipes_max_hits" Counter "hits" "Receives of bulk that found no pipe, because as many held bytes as may, or the system gave none: their bytes came into the lane's memory.";
         MemoryUsed "memory_used" Gauge "bytes" "Lane memory that is leased now.";
         MemoryPeak "memory_peak" Gauge "bytes" "The most lane memory that was leased at one time.";
+        MemoryHuge "memory_huge" Gauge "bytes" "Lane memory in huge pages, of those that were set aside (vm.nr_hugepages); 0 if it has none of these.";
+        MemoryLocked "memory_locked" Gauge "bytes" "Lane memory that is never taken out of the machine's (mlock); 0 if it is not locked.";
         MemoryWithheld "memory_withheld" Counter "bytes" "Memory of sends that the system still read ten seconds after their connections were closed: nobody writes to it again.";
         MemoryRenewed "memory_renewed" Counter "bytes" "Withheld memory that was given new pages, and is used again.";
         MemoryLimitHits "memory_limit_hits" Counter "hits" "Times memory was asked for and not lent: too little was free, or a peer held its share already.";

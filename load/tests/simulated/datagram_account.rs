@@ -11,6 +11,9 @@ use corelane_load::kinds::Kind;
 use corelane_load::plan::{Mode, Plan};
 use std::collections::{BTreeMap, VecDeque};
 
+/// What a lane waits in vain for beside two timeouts, before it gives up a number of requests.
+const PAUSES: u64 = 1_000 * MS;
+
 #[derive(Default)]
 struct Socket {
     /// Requests in flight by number: intended start, and when sent.
@@ -35,17 +38,34 @@ struct Books<'a> {
     has_lost: bool,
     /// The first request was sent.
     begun: bool,
-    over: bool,
+    silence: Silence,
+    /// When the last request was sent.
+    sent_at: u64,
+    /// When the lane said that it is done.
+    over: Option<u64>,
     figures: &'a mut Figures,
 }
 
-/// Compares a run with its account.
+/// Since when a lane waits in vain, which is known to lie between two times: nothing was answered since, and something was in flight or
+/// was to start all the time.
+#[derive(Clone, Copy)]
+struct Silence {
+    least: u64,
+    most: u64,
+}
+
+/// Compares a run with its account. Of a number of requests that a lane gave up, the report itself says how many were due by then and not
+/// sent, within what the account knows of that time.
 pub fn verify(outcome: &Outcome) -> Figures {
     let desk = outcome.desk.borrow();
     let mut figures = Figures { lanes: vec![0; outcome.plan.lanes], ..Figures::default() };
+    let (mut least, mut most) = (0, 0);
     for lane in 0..outcome.plan.lanes {
-        Books::new(&desk, lane, &mut figures).close(&desk.journal);
+        let given_up = Books::new(&desk, lane, &mut figures).close(&desk.journal);
+        (least, most) = (least + given_up.0, most + given_up.1);
     }
+    let given_up = outcome.report.not_sent.unwrap_or(0).saturating_sub(figures.not_sent).clamp(least, most);
+    (figures.not_sent, figures.offered) = (figures.not_sent + given_up, figures.offered + given_up);
     figures.compare(&outcome.plan, desk.window.unwrap(), &outcome.report);
     figures
 }
@@ -53,6 +73,7 @@ pub fn verify(outcome: &Outcome) -> Figures {
 impl<'a> Books<'a> {
     fn new(desk: &'a Desk, lane: usize, figures: &'a mut Figures) -> Self {
         let (plan, window): (&Plan, _) = (&desk.plan, desk.window.unwrap());
+        let start = window.0 - plan.warm_up.as_nanos() as u64;
         Self {
             plan,
             window: Window::of(plan, window),
@@ -64,7 +85,9 @@ impl<'a> Books<'a> {
             room: Room::default(),
             has_lost: false,
             begun: false,
-            over: false,
+            silence: Silence { least: start, most: start },
+            sent_at: 0,
+            over: None,
             figures,
         }
     }
@@ -73,17 +96,24 @@ impl<'a> Books<'a> {
         self.plan.timeout.as_nanos() as u64
     }
 
-    /// After so long, what is not answered has been given up.
-    fn surely_lost(&self) -> u64 {
-        self.timeout() + (self.timeout() / 16).clamp(MS, 100 * MS) + 2 * MS
+    /// A lane looks at least so often for what it is to give up.
+    fn looks_within(&self) -> u64 {
+        (self.timeout() / 16).clamp(MS, 100 * MS) + 2 * MS
     }
 
-    fn close(mut self, journal: &[Sighting]) {
+    /// After so long, what is not answered has been given up.
+    fn surely_lost(&self) -> u64 {
+        self.timeout() + self.looks_within()
+    }
+
+    /// Says how many requests the lane gave up that were due and not sent, at least and at the most.
+    fn close(mut self, journal: &[Sighting]) -> (u64, u64) {
         for entry in journal {
-            if entry.lane == self.lane && !self.over {
+            if entry.lane == self.lane && self.over.is_none() {
                 self.take(entry);
             }
         }
+        let given_up = self.given_up();
         (0..self.sockets.len()).for_each(|index| self.give_up(index, u64::MAX));
         if share_of(self.plan, self.lane) == u64::MAX {
             let left = self.arrivals.take().into_iter().flatten().take_while(|&at| at < self.window.until);
@@ -91,10 +121,40 @@ impl<'a> Books<'a> {
             self.figures.not_sent += left;
             self.figures.offered += left;
         }
+        given_up
+    }
+
+    /// A lane that has not made its number of requests, and has arrivals for them, was silent for so long that it gave up.
+    fn given_up(&self) -> (u64, u64) {
+        let left = share_of(self.plan, self.lane) - self.made;
+        let is_open = self.arrivals.as_ref().is_some_and(|arrivals| arrivals.clone().next().is_some());
+        if share_of(self.plan, self.lane) == u64::MAX || left == 0 || !is_open {
+            return (0, 0);
+        }
+        let (patience, over) = (2 * self.timeout() + PAUSES, self.over.unwrap());
+        let earliest = (self.silence.least + patience).max(self.sent_at);
+        let latest = (self.silence.most + patience + self.looks_within()).min(over);
+        assert!(earliest <= latest, "lane {} gave up {left} requests between {earliest} and {latest}", self.lane);
+        let due = |by: u64| {
+            let due = self.arrivals.clone().into_iter().flatten().take_while(|&at| at < by);
+            (due.filter(|&at| self.window.has(at)).count() as u64).min(left)
+        };
+        (due(earliest), due(latest))
+    }
+
+    /// From the last entry until `now` a lane may have had nothing to wait for: then it is not silence yet.
+    fn rest(&mut self, now: u64) {
+        let all = self.sockets.iter().flat_map(|socket| socket.flights.values());
+        let lost = all.map(|flight| flight.1 + self.timeout()).max().unwrap_or(0);
+        let due = self.arrivals.as_ref().and_then(|arrivals| arrivals.clone().next()).unwrap_or(u64::MAX);
+        if lost < due.min(now) {
+            self.silence.most = self.silence.most.max(due.min(now));
+        }
     }
 
     fn take(&mut self, entry: &Sighting) {
         let now = entry.at;
+        self.rest(now);
         (0..self.sockets.len()).for_each(|index| self.give_up(index, now));
         let timeout = self.timeout();
         let mut flights = self.sockets.iter().flat_map(|socket| socket.flights.values());
@@ -102,7 +162,7 @@ impl<'a> Books<'a> {
         let index = |place: u64| (place - self.first) as usize;
         match entry.note {
             Note::Opened { .. } | Note::Heard => {}
-            Note::Over => self.over = true,
+            Note::Over => self.over = Some(now),
             Note::Wrote { place, number } => self.sent(index(place), number, now),
             Note::Came { place, number, bytes } => self.came(index(place), number, bytes, now),
             Note::Undelivered { place, fault } => {
@@ -131,6 +191,7 @@ impl<'a> Books<'a> {
         assert_eq!(number, socket.next, "the number of the next request");
         socket.next += 1;
         socket.flights.insert(number, (intended, now));
+        self.sent_at = now;
         let young = socket.flights.values().filter(|flight| now - flight.1 < timeout).count();
         assert!(young <= depth, "{young} in flight of {depth}");
     }
@@ -169,6 +230,7 @@ impl<'a> Books<'a> {
         if is_late {
             self.note(Kind::Reordered, flight.0, now);
         }
+        self.silence = Silence { least: now, most: now };
         self.figures.answered(window, self.lane, flight, now);
     }
 

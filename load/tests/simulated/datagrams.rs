@@ -114,13 +114,28 @@ fn played(seed: u64, faults: Faults, plan: Plan, mischief: u64) -> (Outcome, Cou
     (rig.run(&mut server), server.counts)
 }
 
+/// Any plan against a server that misbehaves, for every second seed under the faults of the way too.
+fn misbehaved(seed: u64) -> Outcome {
+    let faults = if seed.is_multiple_of(2) { Faults::none() } else { with_memory(steady(seed)) };
+    played(seed, faults, plan(seed, true), 20 + seed % 300).0
+}
+
 #[test]
 fn whatever_the_server_does_the_counts_are_exact() {
     for_seeds(250, |seed| {
-        let faults = if seed % 2 == 0 { Faults::none() } else { with_memory(steady(seed)) };
-        let (outcome, _) = played(seed, faults, plan(seed, true), 20 + seed % 300);
-        verify(&outcome);
+        verify(&misbehaved(seed));
     });
+}
+
+/// At 1,414 requests a second two sockets with one in flight each are still at those of the warm-up when five in a row are lost: both lanes give up, with
+/// all four requests of the window due and not sent.
+#[test]
+fn what_was_due_when_a_lane_gave_up_amid_losses_is_not_sent() {
+    let outcome = misbehaved(1_124_394_893);
+    let figures = verify(&outcome);
+    let (plan, report, desk) = (&outcome.plan, &outcome.report, outcome.desk.borrow());
+    assert!(matches!((&plan.mode, plan.extent), (Mode::Open { .. }, Extent::Requests(4))), "another plan: {plan:?}");
+    assert_eq!((desk.early.len(), report.sent, report.not_sent, figures.offered), (2, 0, Some(4), 4));
 }
 
 /// The server's own counts are the report's, where nothing happens on the way: what it drops or answers wrongly is lost, what it answers

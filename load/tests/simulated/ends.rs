@@ -46,12 +46,15 @@ fn a_target_that_never_answers_ends_a_number_of_requests() {
 #[test]
 fn a_target_that_loses_every_datagram_ends_a_number_of_requests() {
     for_seeds(20, |seed| {
-        let plan = number(100_000, Mode::Closed, datagrams(target(true)));
-        let rig = Rig::new(seed, Faults { datagram_loss: 1_000, ..Faults::none() }, plan).generate(0);
-        let mut server = DatagramServer::new(&rig, seed, 0, 0);
-        let outcome = rig.run(&mut server);
-        assert!(outcome.report.doubts[0].contains("nothing was answered"), "{:?}", outcome.report.doubts);
-        assert!(outcome.report.errors["lost"] > 0 && server.counts.received == 0);
+        for mode in [Mode::Closed, open(200.0)] {
+            let plan = number(100_000, mode, datagrams(target(true)));
+            let rig = Rig::new(seed, Faults { datagram_loss: 1_000, ..Faults::none() }, plan).generate(0);
+            let mut server = DatagramServer::new(&rig, seed, 0, 0);
+            let outcome = rig.run(&mut server);
+            datagram_account::verify(&outcome);
+            assert!(outcome.report.doubts[0].contains("nothing was answered"), "{:?}", outcome.report.doubts);
+            assert!(outcome.report.errors["lost"] > 0 && server.counts.received == 0);
+        }
     });
 }
 

@@ -1,5 +1,6 @@
 //! What a report must say, from an account that is kept beside the engine.
 
+use corelane_load::interval::LONGEST_NS;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::report::{Quantiles, Report};
@@ -39,9 +40,10 @@ impl Spans {
         self.add_between(nanoseconds, nanoseconds);
     }
 
+    /// Clocks jump here, and longer times than a histogram holds are counted as its longest.
     pub fn add_between(&mut self, least: u64, most: u64) {
-        self.least.push(least);
-        self.most.push(most);
+        self.least.push(least.min(LONGEST_NS));
+        self.most.push(most.min(LONGEST_NS));
     }
 
     /// Compares with what a report says in microseconds: each quantile lies within one bucket of the histogram (three digits).

@@ -24,16 +24,19 @@ fn the_same_seed_gives_the_same_report() {
 /// Every fault that connections and datagrams can meet happens somewhere; only files are not used.
 #[test]
 fn every_fault_happens_somewhere() {
-    let mut all = FaultCounts::default();
-    for seed in 0..60 {
-        all.add(&streams::run(seed, Faults::all(seed), |plan| plan).0.faults);
-        all.add(&datagrams::run(seed, Faults::all(seed)).faults);
-    }
     // Nothing is closed here while the system still reads what was sent.
     let is_elsewhere =
         |kind: &FaultKind| ["file", "pipe"].iter().any(|what| kind.name().contains(what)) || *kind == FaultKind::NeverRelease;
-    let used = FaultKind::ALL.into_iter().filter(|kind| !is_elsewhere(kind));
-    let never: Vec<FaultKind> = used.filter(|&kind| all.of(kind) == 0).collect();
+    let mut never: Vec<FaultKind> = FaultKind::ALL.into_iter().filter(|kind| !is_elsewhere(kind)).collect();
+    for seed in 0..400 {
+        let mut all = FaultCounts::default();
+        all.add(&streams::run(seed, Faults::all(seed), |plan| plan).0.faults);
+        all.add(&datagrams::run(seed, Faults::all(seed)).faults);
+        never.retain(|&kind| all.of(kind) == 0);
+        if never.is_empty() {
+            break;
+        }
+    }
     assert!(never.is_empty(), "{never:?} never happened");
 }
 

@@ -94,6 +94,9 @@ pub trait Application: Sized + 'static {
     /// Shows `see` each table of upstreams that it has: so operators see them, take them out and in again.
     fn upstreams(&mut self, _see: &mut dyn FnMut(&mut Upstreams)) {}
 
+    /// An operator has taken upstreams out, or in again, in a table that [`Application::upstreams`] has shown.
+    fn upstreams_changed(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
     /// From now on it has these upstreams, or has none as before. Returns whether that is so.
     fn retarget(&mut self, _cx: &mut Cx<'_, Self::Talk>, targets: Option<&Targets>) -> bool {
         targets.is_none()

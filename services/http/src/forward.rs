@@ -162,6 +162,10 @@ impl Application for Forward {
         see(&mut self.hub.borrow_mut().tended.upstreams);
     }
 
+    fn upstreams_changed(&mut self, cx: &mut Cx<'_>) {
+        self.hub.borrow_mut().close_unserved(cx);
+    }
+
     fn can_retarget(&mut self, targets: Option<&Targets>) -> bool {
         targets.is_some_and(|targets| self.hub.borrow().tended.upstreams.can_retarget(targets))
     }

@@ -225,6 +225,10 @@ impl<A: Application<Talk = Silent>> Application for Hosts<A> {
     fn upstreams(&mut self, see: &mut dyn FnMut(&mut Upstreams)) {
         self.sites.iter_mut().for_each(|site| site.upstreams(see));
     }
+
+    fn upstreams_changed(&mut self, cx: &mut Cx<'_>) {
+        self.sites.iter_mut().for_each(|site| site.upstreams_changed(cx));
+    }
 }
 
 /// An exchange, and whose it is.

@@ -322,6 +322,9 @@ impl<A: Application> StreamService for Http<A> {
             has_some = true;
             asked.of(upstreams);
         });
+        if asked.changes() {
+            self.application.upstreams_changed(cx);
+        }
         has_some.then(|| asked.answer())
     }
 

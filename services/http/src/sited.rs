@@ -104,6 +104,12 @@ impl Application for Sited {
         }
     }
 
+    fn upstreams_changed(&mut self, cx: &mut Cx<'_>) {
+        if let Self::Forward(forward) = self {
+            forward.upstreams_changed(cx);
+        }
+    }
+
     fn can_retarget(&mut self, targets: Option<&Targets>) -> bool {
         match self {
             Self::Forward(forward) => forward.can_retarget(targets),

@@ -19,7 +19,8 @@ static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const REQUESTS: usize = 4_000;
 
-/// Requests at this depth for a path, whose answers have so many bytes; how often anything was allocated or grown meanwhile.
+/// Requests at this depth for a path, whose answers have so many bytes; how often anything was allocated or grown meanwhile: the
+/// fewest of three times, for what other threads do now and then is no request's.
 fn allocations(stream: &mut TcpStream, path: &str, depth: usize) -> usize {
     let request = format!("GET {path} HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: \"x\"\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
@@ -34,10 +35,14 @@ fn allocations(stream: &mut TcpStream, path: &str, depth: usize) -> usize {
         }
     };
     converse();
-    let region = Region::new(GLOBAL);
-    converse();
-    let change = region.change();
-    change.allocations + change.reallocations
+    let mut fewest = usize::MAX;
+    for _ in 0..3 {
+        let region = Region::new(GLOBAL);
+        converse();
+        let change = region.change();
+        fewest = fewest.min(change.allocations + change.reallocations);
+    }
+    fewest
 }
 
 #[test]

@@ -327,6 +327,9 @@ impl DatagramService for UdpProxy {
 
     const COUNTERS: &'static [Declaration] = UdpCounter::DECLARED;
 
+    /// One for each session.
+    const OPENS_SOCKETS: bool = true;
+
     fn started(&mut self, cx: &mut Cx<'_>) {
         let sockets = cx.limits().datagram_sockets_max;
         let most = sockets - sockets.div_ceil(SPARE).min(sockets);

@@ -10,12 +10,14 @@
 //! DESIGN.md has what always holds: a byte's place tells what it is, the region is never written again, one piece is under way on each connection.
 #![forbid(unsafe_code)]
 
+mod begin;
 mod discard;
 mod entry;
 mod push;
 mod source;
+mod windows;
 
+pub use begin::Begin;
 pub use discard::Discard;
 pub use entry::{DEFAULT_PORT, ENTRY};
 pub use push::{Push, SIZE_DEFAULT, SIZE_MAX, Session};
-pub use source::Begin;

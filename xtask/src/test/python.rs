@@ -67,7 +67,8 @@ fn advise(environment: &Path, libraries: &[&str]) {
 }
 
 fn install(environment: &Path, libraries: &[&str], share: &Share) -> anyhow::Result<()> {
-    let script = "python3 -m venv --clear \"$0\" && \"$0\"/bin/pip install --disable-pip-version-check \"$@\"";
+    // What is imported is compiled then, and kept: beforehand all of it would be, most of which nobody asks for.
+    let script = "python3 -m venv --clear \"$0\" && \"$0\"/bin/pip install --disable-pip-version-check --no-compile \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script]).arg(environment).args(libraries);
     let outcome = process::run(command, share)?;

@@ -15,6 +15,8 @@ pub struct Tally {
 /// Most lines of a reason, and most reasons of one outcome.
 const REASON_LINES_MAX: usize = 4;
 const REASONS_MAX: usize = 12;
+/// How the line ends that names the seed of a failed simulation (`corelane_sim::for_seeds`).
+const SEED_LINE_END: &str = " shows this again";
 
 /// A test that did not run, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,15 +75,24 @@ impl Tally {
     }
 }
 
-/// What each test said as it panicked; the last lines of all where none did.
+/// What each thread said as it panicked last, with the seed that shows it again; the last lines of all where none did.
+///
+/// A test may provoke panics, so those before the last say little.
 fn reasons(output: &str) -> Vec<String> {
     let lines: Vec<&str> = output.lines().collect();
     let says = |from: usize| lines[from..].iter().take_while(|line| !line.starts_with("stack backtrace")).take(REASON_LINES_MAX);
     let words = |from: usize| says(from).copied().collect::<Vec<_>>().join("\n");
-    let panics =
-        (0..lines.len()).filter(|&line| lines[line].contains("' panicked at ") || lines[line].contains(") panicked at "));
-    let reasons: Vec<String> = panics.take(REASONS_MAX).map(words).collect();
+    let panics: Vec<(&str, usize)> = lines.iter().enumerate().filter_map(|(at, line)| Some((panicked(line)?, at))).collect();
+    let is_last = |at: usize| panics[at + 1..].iter().all(|(thread, _)| *thread != panics[at].0);
+    let last = (0..panics.len()).filter(|at| is_last(*at)).map(|at| words(panics[at].1));
+    let seeds = lines.iter().filter(|line| line.ends_with(SEED_LINE_END)).map(|line| (*line).to_owned());
+    let reasons: Vec<String> = last.take(REASONS_MAX).chain(seeds.take(REASONS_MAX)).collect();
     if reasons.is_empty() { vec![words(lines.len().saturating_sub(REASON_LINES_MAX))] } else { reasons }
+}
+
+/// The thread, by name and number, of which `line` says that it panicked; as Rust 1.95 and those before it print that.
+fn panicked(line: &str) -> Option<&str> {
+    line.strip_prefix("thread ")?.split_once(" panicked at ").map(|(thread, _)| thread)
 }
 
 /// Whether `line` is the `running 5 tests` that a program begins with.
@@ -143,6 +154,13 @@ mod tests {
         let panicked = "noise\nthread 'a::b' (7) panicked at x.rs:1:2:\nleft\n\nstack backtrace:\n 0: c\nthread 'd' panicked at y.rs:3:4:\nright\n";
         let told = Tally::failed(2).explained(panicked).reasons;
         assert_eq!(told, ["thread 'a::b' (7) panicked at x.rs:1:2:\nleft\n", "thread 'd' panicked at y.rs:3:4:\nright"]);
+        let provoked = "thread 'a' (7) panicked at x.rs:1:2:\nmeant\n".repeat(40);
+        let at_last =
+            format!("{provoked}thread 'a' (7) panicked at x.rs:3:4:\nnot meant\nCORELANE_SEED=5 shows this again\nfailures:\n");
+        let told = Tally::failed(1).explained(&at_last).reasons;
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("not meant"), "{told:?}");
+        assert_eq!(told[1], "CORELANE_SEED=5 shows this again");
         assert_eq!(Tally::failed(1).explained("1\n2\n3\n4\nkilled\n").reasons, ["2\n3\n4\nkilled"]);
         assert!(Tally::passed(1).explained(panicked).reasons.is_empty());
     }

@@ -163,7 +163,7 @@ fn short_forms_are_understood() {
     let settings = &run.report.settings;
     assert_eq!((run.report.workload.as_str(), run.report.target.as_str(), settings.rate), ("echo", tcp.as_str(), Some(1_000.0)));
     assert_eq!((settings.duration_s, settings.warm_up_s, settings.timeout_s), (Some(0.5), 0.0, 4.0));
-    let run = load(&[&udp, "--requests", "10"]);
+    let run = load(&[&udp, "--requests", "10", "--timeout", "20s"]);
     run.met(&[]).doubted(&[]);
     assert_eq!((run.report.workload.as_str(), run.report.requests), ("udp", 10));
     let run = load(&[&tcp, "--connection-rate", "0.1k", "--requests", "10"]);

@@ -40,7 +40,7 @@ fn the_server_counts_as_many_requests(driver: Driver) {
         server.comes_to("bytes_in", bytes);
         server.comes_to("accepts", connections);
     }
-    let run = load_beside(&server, &["udp", &udp, "--requests", "777", "--connections", "5", "--depth", "4"]);
+    let run = load_beside(&server, &["udp", &udp, "--requests", "777", "--connections", "5", "--depth", "4", "--timeout", "20s"]);
     run.met(&[]).doubted(&[]);
     server.comes_to("datagrams_in", run.report.requests);
     assert_eq!(run.report.requests, 777);
@@ -49,7 +49,7 @@ fn the_server_counts_as_many_requests(driver: Driver) {
 fn every_workload_and_mode_makes_sense(driver: Driver) {
     let Some(server) = driver.start("load::counts::every_workload_and_mode_makes_sense", &[TCP, UDP]) else { return };
     let (tcp, udp) = urls(&server);
-    let window = ["--warmup", "300ms", "--duration", "1300ms"];
+    let window = ["--warmup", "300ms", "--duration", "1300ms", "--timeout", "20s"];
     for arguments in [
         &["echo", &tcp, "--connections", "8", "--depth", "8", "--quantiles", "0,1,50,99.99,100"][..],
         &["echo", &tcp, "--connections", "8", "--rate", "3000", "--arrivals", "poisson"],

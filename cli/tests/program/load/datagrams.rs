@@ -25,7 +25,7 @@ fn run(driver: Driver, post: &Post, more: &[&str]) -> Run {
 fn every_datagram_is_answered(driver: Driver) {
     let post = Post::start(|_, bytes| vec![bytes.to_vec()]);
     for more in [&["--singles"][..], &["--rate", "2000"], &["--connections", "4", "--depth", "8"], &["--size", "8"]] {
-        let run = run(driver, &post, &[&["--requests", "200"], more].concat());
+        let run = run(driver, &post, &[&["--requests", "200", "--timeout", "20s"], more].concat());
         run.met(&[]).doubted(&[]);
         assert_eq!((run.report.requests, post.arrivals.swap(0, Ordering::Relaxed)), (200, 200), "{more:?}");
     }
@@ -33,16 +33,16 @@ fn every_datagram_is_answered(driver: Driver) {
 
 fn loss_is_counted_exactly(driver: Driver) {
     let post = Post::start(|number, bytes| if number % 10 == 0 { Vec::new() } else { vec![bytes.to_vec()] });
-    let run = run(driver, &post, &["--requests", "200", "--connections", "4", "--depth", "64", "--timeout", "1s"]);
+    let run = run(driver, &post, &["--requests", "200", "--connections", "4", "--depth", "64", "--timeout", "5s"]);
     run.met(&["lost"]).doubted(&[]);
     assert_eq!((run.report.errors["lost"], run.report.requests), (20, 180));
     // Who waited in vain is in the times with what it waited.
-    assert!(run.report.latency_us["max"] >= 1e6, "{:?}", run.report.latency_us);
+    assert!(run.report.latency_us["max"] >= 5e6, "{:?}", run.report.latency_us);
 }
 
 fn doubles_are_noted_and_fail_nothing(driver: Driver) {
     let post = Post::start(|_, bytes| vec![bytes.to_vec(), bytes.to_vec()]);
-    let run = run(driver, &post, &["--requests", "100", "--depth", "2"]);
+    let run = run(driver, &post, &["--requests", "100", "--depth", "2", "--timeout", "20s"]);
     run.met(&["duplicate"]).doubted(&[]);
     // Those that come after the end are nobody's.
     assert!((50..=100).contains(&run.report.errors["duplicate"]), "{:?}", run.errors());
@@ -58,7 +58,7 @@ fn changes_of_order_are_noted_and_fail_nothing(driver: Driver) {
         }
         Some(first) => vec![bytes.to_vec(), first],
     });
-    let run = run(driver, &post, &["--requests", "64", "--depth", "64"]);
+    let run = run(driver, &post, &["--requests", "64", "--depth", "64", "--timeout", "20s"]);
     run.met(&["reordered"]).doubted(&[]);
     assert_eq!((run.report.errors["reordered"], run.report.requests), (32, 64));
 }
@@ -70,7 +70,7 @@ fn answers_of_the_wrong_size_are_mismatches(driver: Driver) {
         3 => vec![Vec::new()],
         _ => vec![bytes.to_vec()],
     });
-    let run = run(driver, &post, &["--requests", "40", "--depth", "40", "--timeout", "1s"]);
+    let run = run(driver, &post, &["--requests", "40", "--depth", "40", "--timeout", "5s"]);
     run.met(&["lost", "mismatch"]).doubted(&[]);
     let errors = &run.report.errors;
     assert_eq!((errors["mismatch"], errors["lost"], run.report.requests), (30, 30, 10));
@@ -87,8 +87,7 @@ fn who_never_answers_datagrams_is_given_up(driver: Driver) {
 }
 
 fn nobody() -> String {
-    let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    format!("udp://{address}")
+    format!("udp://{}", corelane_testkit::free())
 }
 
 fn a_port_that_nobody_has_is_said_in_a_line(driver: Driver) {
@@ -109,7 +108,7 @@ fn a_port_that_closes_is_refused(driver: Driver) {
             socket.send_to(&bytes[..length], peer).unwrap();
         }
     });
-    let run = load(&["--driver", driver.name(), "udp", &url, "--requests", "100", "--timeout", "300ms"]);
+    let run = load(&["--driver", driver.name(), "udp", &url, "--requests", "100", "--timeout", "5s"]);
     served.join().unwrap();
     // What waits in a socket that is closed is answered by nobody.
     let lost = run.report.errors["lost"];

@@ -31,10 +31,15 @@ on_each_driver!(
 
 const SIZE: usize = 64;
 
-/// A short run of `more` against a host, of 64-byte requests.
+/// A short run of `more` against a host, of 64-byte requests, for which no answer of a busy machine comes too late.
 fn run(driver: Driver, host: &Host, more: &[&str]) -> Run {
+    given(driver, host, "20s", more)
+}
+
+/// As [`run`], with so long for each answer.
+fn given(driver: Driver, host: &Host, timeout: &str, more: &[&str]) -> Run {
     let url = host.url();
-    let start = ["--driver", driver.name(), "--warmup", "0s", "--timeout", "300ms", "echo", &url];
+    let start = ["--driver", driver.name(), "--warmup", "0s", "--timeout", timeout, "echo", &url];
     load(&[&start[..], more].concat())
 }
 
@@ -42,7 +47,8 @@ const SHORT: [&str; 4] = ["--duration", "400ms", "--connections", "4"];
 
 fn who_closes_at_once_is_counted(driver: Driver) {
     let host = Host::start(drop);
-    let run = run(driver, &host, &SHORT);
+    // All four may never be open at once, and then the run begins when the timeout is over.
+    let run = given(driver, &host, "3s", &SHORT);
     assert_eq!((run.code, run.report.requests, run.report.believable), (FAILURES, 0, false));
     let errors = run.errors();
     assert!(errors.keys().all(|kind| ["closed", "reset"].contains(kind)) && !errors.is_empty(), "{errors:?}");
@@ -116,7 +122,7 @@ fn who_answers_late_is_given_up(driver: Driver) {
         thread::sleep(Duration::from_millis(900));
         bytes.to_vec()
     });
-    let run = run(driver, &host, &SHORT);
+    let run = given(driver, &host, "300ms", &SHORT);
     run.met(&["client_timeout"]);
     // Who waited in vain is in the times with what it waited.
     assert!(run.report.latency_us["min"] >= 300_000.0, "{:?}", run.report.latency_us);
@@ -125,7 +131,7 @@ fn who_answers_late_is_given_up(driver: Driver) {
 
 fn who_never_answers_is_given_up(driver: Driver) {
     let host = Host::start(swallow);
-    let run = run(driver, &host, &["--requests", "100", "--depth", "8", "--connections", "2"]);
+    let run = given(driver, &host, "300ms", &["--requests", "100", "--depth", "8", "--connections", "2"]);
     run.met(&["client_timeout"]);
     assert_eq!(run.report.errors["client_timeout"] % 8, 0, "a connection fails with all its requests");
     assert!(run.doubts().iter().any(|doubt| doubt.contains("nothing was answered for")), "{:?}", run.doubts());
@@ -138,7 +144,7 @@ fn who_never_reads_is_given_up(driver: Driver) {
         let _ = wait.lock().map(|wait| wait.recv());
         drop(stream);
     });
-    let run = run(driver, &host, &["--requests", "4", "--connections", "4", "--size", "8000000"]);
+    let run = given(driver, &host, "300ms", &["--requests", "4", "--connections", "4", "--size", "8000000"]);
     drop(done);
     run.met(&["client_timeout"]);
     assert_eq!(run.report.errors["client_timeout"], 4);
@@ -150,7 +156,8 @@ fn who_answers_half_is_given_up(driver: Driver) {
         let _ = stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes[..SIZE / 2]));
         swallow(stream);
     });
-    let run = run(driver, &host, &["--requests", "2", "--connections", "2"]);
+    // Both halves are to come before the end, also from a busy machine.
+    let run = given(driver, &host, "3s", &["--requests", "2", "--connections", "2"]);
     run.met(&["client_timeout"]);
     assert_eq!((run.report.errors["client_timeout"], run.report.bytes_received), (2, SIZE as u64));
 }
@@ -181,8 +188,7 @@ fn who_accepts_nothing_more_leaves_connections_missing(driver: Driver) {
 }
 
 fn who_is_not_there_is_said_in_a_line(driver: Driver) {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = url(address);
+    let url = url(corelane_testkit::free());
     for more in [&["--connections", "50"][..], &["--rate", "100"], &["--connection-rate", "100"], &["--requests", "5"]] {
         let start = ["--driver", driver.name(), "echo", &url];
         says(&[], &[&start[..], more].concat(), NOT_MADE, &[&url, "(refused)", "is a server listening there?"]);
@@ -197,7 +203,8 @@ fn who_goes_away_for_good_ends_a_run_of_requests(driver: Driver) {
         drop(listener);
         echo_some(stream, 10);
     });
-    let start = ["--driver", driver.name(), "--timeout", "300ms", "echo", &url, "--requests", "1000000"];
+    // The generator despairs after twice the timeout and a second; the ten answers are to come in time.
+    let start = ["--driver", driver.name(), "--timeout", "3s", "echo", &url, "--requests", "1000000"];
     let run = load(&start);
     served.join().unwrap();
     assert_eq!(run.report.requests, 10);

@@ -1,8 +1,9 @@
 //! Servers that nobody here wrote.
 
 use super::*;
+use corelane_testkit::free;
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
 
 /// A server at work, ended with all it started when dropped.
@@ -31,11 +32,6 @@ impl Drop for Other {
         let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
         let _ = self.0.wait();
     }
-}
-
-/// A port that was free a moment ago.
-pub fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 /// All is well with it: in a closed loop, with a rate, and with connections at a rate.
@@ -119,13 +115,15 @@ fn netcat_swallows() {
     if !have("load::others::netcat_swallows", &["nc"]) {
         return;
     }
-    let (tcp, udp) = (free(), UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let (tcp, udp) = (free(), free());
     let _tcp = Other::listening(&["nc", "-lk", "127.0.0.1", &tcp.port().to_string()], tcp);
     let run = load(&["echo", &url(tcp), "--requests", "4", "--timeout", "300ms"]);
     run.met(&["client_timeout"]);
     assert_eq!((run.code, run.report.requests, run.report.believable), (FAILURES, 0, false));
     let _udp = Other::start(&["nc", "-luk", "127.0.0.1", &udp.port().to_string()]);
-    until("netcat is there", || UdpSocket::bind(udp).is_err());
+    // Binding the port to look would take it from netcat, so its place is looked for in the kernel's table (proc_net(5)).
+    let place = format!(": 0100007F:{:04X} ", udp.port());
+    until("netcat is there", || fs::read_to_string("/proc/net/udp").unwrap().contains(&place));
     let run = load(&["udp", &format!("udp://{udp}"), "--requests", "4", "--timeout", "300ms", "--depth", "4"]);
     run.met(&["lost"]);
     assert_eq!(run.report.errors["lost"], 4);

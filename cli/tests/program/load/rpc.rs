@@ -14,8 +14,18 @@ on_each_driver!(
 
 const RPC: [&str; 2] = ["rpc=tcp://127.0.0.1:0", "rpc=udp://127.0.0.1:0"];
 
+/// A run for which no reply of a busy machine comes too late.
 fn of(driver: Driver, url: &str, more: &[&str]) -> Run {
-    let start = ["--driver", driver.name(), "--warmup", "0s", "--timeout", "300ms", "rpc", url];
+    given(driver, url, "20s", more)
+}
+
+/// A run that has replies which never come.
+fn impatient(driver: Driver, url: &str, more: &[&str]) -> Run {
+    given(driver, url, "300ms", more)
+}
+
+fn given(driver: Driver, url: &str, timeout: &str, more: &[&str]) -> Run {
+    let start = ["--driver", driver.name(), "--warmup", "0s", "--timeout", timeout, "rpc", url];
     load(&[&start[..], more].concat())
 }
 
@@ -87,7 +97,7 @@ fn who_answers_something_else_is_counted(driver: Driver) {
         run.met(&["mismatch"]);
         assert_eq!((run.code, run.report.requests, run.report.believable), (FAILURES, 0, false));
         let post = Post::start(move |_, call| vec![make(call)]);
-        let run = of(driver, &post.url(), &SHORT);
+        let run = impatient(driver, &post.url(), &SHORT);
         run.met(&["lost", "mismatch"]);
     }
     let post = Post::start(move |number, call| vec![accepted(call); 1 + usize::from(number % 2 == 0)]);
@@ -119,10 +129,10 @@ fn who_refuses_is_counted_by_its_reason(driver: Driver) {
 
 fn who_answers_never_is_given_up(driver: Driver) {
     let host = Host::start(swallow);
-    let run = of(driver, &host.url(), &["--requests", "100", "--depth", "8", "--connections", "2"]);
+    let run = impatient(driver, &host.url(), &["--requests", "100", "--depth", "8", "--connections", "2"]);
     run.met(&["client_timeout"]);
     let post = Post::start(|_, _| Vec::new());
-    of(driver, &post.url(), &["--requests", "10"]).met(&["lost"]);
+    impatient(driver, &post.url(), &["--requests", "10"]).met(&["lost"]);
     // A record that never ends is one too long to be a reply.
     let endless = Host::start(|mut stream| {
         let _ = stream.read(&mut [0; 100]).and_then(|_| stream.write_all(&0x7fff_ffff_u32.to_be_bytes()));

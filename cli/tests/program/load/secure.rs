@@ -1,9 +1,9 @@
 //! TLS: what a run counts of handshakes is what the server counts, and who does not prove who it is, is told.
 
-use super::others::free;
 use super::web::Site;
 use super::*;
 use crate::tls::certified;
+use corelane_testkit::free;
 
 on_each_driver!(handshakes_are_counted_apart_from_requests);
 
@@ -83,7 +83,7 @@ fn a_certificate_is_shown_to_who_asks_for_one() {
         (&[][..], "it wants a certificate, and was shown none"),
         (&["--certificate", &certificate, "--key", &key], "a signature that it was shown is wrong"),
     ] {
-        let refused = ended(&[], &[&few[..], &["--timeout", "1s"], shown].concat());
+        let refused = ended(&[], &[&few[..], &["--timeout", "20s"], shown].concat());
         let said = String::from_utf8(refused.stderr).unwrap();
         assert!(refused.status.code() == Some(FAILURES) && said.contains(words), "{:?}: {said}", refused.status);
     }

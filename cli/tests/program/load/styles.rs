@@ -20,8 +20,7 @@ fn printed(words: &[&str], code: i32) -> String {
 
 /// A port of loopback where nobody is.
 fn nobody() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port().to_string()
+    corelane_testkit::free().port().to_string()
 }
 
 /// The options of udp-clt for a place.
@@ -65,10 +64,16 @@ fn udp_clt_counts_what_comes_back_over_either_ip_version() {
     for (place, local) in [("echo=udp://127.0.0.1:0", "127.0.0.1"), ("echo=udp://[::1]:0", "::1")] {
         let server = Server::start(&[place]);
         let to = server.udp();
-        let text = printed(&words(&udp_clt(local, &to, &to.port().to_string(), "64", "100")), GOOD);
-        assert_eq!([figure(&text, "sent "), figure(&text, "refused "), figure(&text, "received back ")], [64, 0, 64], "{text}");
+        let (mut runs, mut text) = (0, String::new());
+        // It waits a fifth of a second for what comes back, and a busy machine may take longer.
+        until("all of a run came back", || {
+            runs += 1;
+            text = printed(&words(&udp_clt(local, &to, &to.port().to_string(), "64", "100")), GOOD);
+            assert_eq!([figure(&text, "sent "), figure(&text, "refused ")], [64, 0], "{text}");
+            figure(&text, "received back ") == 64
+        });
         assert!(text.contains("received back 64, 100.0 %: ") && text.contains("\nCPU  "), "{text}");
-        server.comes_to("datagrams_in", 64);
+        server.comes_to("datagrams_in", 64 * runs);
     }
 }
 
@@ -316,20 +321,20 @@ fn httperf_agrees_with_the_program_it_is_named_after() {
 
 #[test]
 fn httperf_sorts_what_failed() {
-    let run = |treat: fn(std::net::TcpStream)| {
+    let run = |treat: fn(std::net::TcpStream), timeout: &str| {
         let host = hosts::Host::start(treat);
         let port = host.address.port().to_string();
         printed(
-            &["httperf", "--server=127.0.0.1", "--port", &port, "--rate=200", "--num-conns", "10", "--timeout", "0.5"],
+            &["httperf", "--server=127.0.0.1", "--port", &port, "--rate=200", "--num-conns", "10", "--timeout", timeout],
             FAILURES,
         )
     };
-    let text = run(drop);
+    let text = run(drop, "20");
     assert!(figure(&text, "Errors: total") == 10 && text.contains(" connreset 10\n"), "{text}");
     assert!(text.contains(" requests ") && text.contains(" replies 0 ") && text.contains("[replies/conn]: 0.000"), "{text}");
-    let text = run(hosts::swallow);
+    let text = run(hosts::swallow, "0.5");
     assert!(figure(&text, "Errors: total") == 10 && text.contains(" client-timo 10 "), "{text}");
-    let text = run(|stream| hosts::answering("no answer at all\r\n\r\n")(stream));
+    let text = run(|stream| hosts::answering("no answer at all\r\n\r\n")(stream), "20");
     assert!(figure(&text, "Errors: total") == 10 && text.contains(" other 10\n"), "{text}");
 }
 
@@ -366,7 +371,7 @@ fn httperf_counts_connections_for_which_there_is_no_descriptor() {
     }
     let host = hosts::Host::start(hosts::swallow);
     let port = host.address.port().to_string();
-    let words = ["--server=127.0.0.1", "--port", &port, "--rate=2000", "--num-conns=100", "--timeout=0.5"];
+    let words = ["--server=127.0.0.1", "--port", &port, "--rate=2000", "--num-conns=100", "--timeout=3"];
     let text = failed_under(&["prlimit", "--nofile=64"], &words);
     let [none, waited, all] = ["fd-unavail", "client-timo", "total"].map(|kind| errors(&text, kind));
     assert!(none >= 36 && waited > 0 && none + waited == all && all == 100, "{text}");
@@ -378,10 +383,12 @@ fn httperf_counts_connections_for_which_there_is_no_address() {
     if !is_root(test) || !have(test, &["unshare", "nsenter", "ip"]) {
         return;
     }
-    let script = "ip link set lo up && echo 50000 50019 > /proc/sys/net/ipv4/ip_local_port_range && exec \"$0\" \"$@\"";
+    // Ports rest for a minute: the kernel gives those of loopback again after a second otherwise.
+    let script = "ip link set lo up && cd /proc/sys/net/ipv4 && echo 50000 50019 > ip_local_port_range && \
+                  { [ ! -e tcp_tw_reuse ] || echo 0 > tcp_tw_reuse; } && exec \"$0\" \"$@\"";
     let server = Server::start_under(&["unshare", "--net", "sh", "-c", script], &["http=http://127.0.0.1:7?reply=8"]);
     let network = format!("--net=/proc/{}/ns/net", server.pid());
-    // Not so fast that other addresses of loopback would be used, too; the ports rest for a second at least.
+    // Not so fast that other addresses of loopback would be used, too.
     let words = ["--server=127.0.0.1", "--port=7", "--rate=150", "--num-conns=60", "--timeout=5"];
     let text = failed_under(&["nsenter", &network], &words);
     let [none, all] = ["addrunavail", "total"].map(|kind| errors(&text, kind));

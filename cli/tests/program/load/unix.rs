@@ -24,7 +24,7 @@ fn every_workload_goes_over_unix_sockets(driver: Driver) {
         (vec!["rpc".to_owned(), format!("unixgram:{}", at("calls"))], &["--size", "500"]),
     ] {
         let what: Vec<&str> = what.iter().map(String::as_str).collect();
-        let fixed = ["--json", "--quiet", "--driver", driver.name(), "--requests", "1000"];
+        let fixed = ["--json", "--quiet", "--driver", driver.name(), "--requests", "1000", "--timeout", "20s"];
         let mut command = load_command(&[], &server.run, &[&fixed, &what[..], more].concat());
         let run = Run::of(&output(&mut command));
         run.met(&[]).doubted(&[]);

@@ -1,8 +1,9 @@
 //! HTTP: what a run counts is what servers of others have logged.
 
 use super::hosts::{Host, answering};
-use super::others::{Other, free};
+use super::others::Other;
 use super::*;
+use corelane_testkit::free;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -34,18 +34,24 @@ fn passes(from: &UnixStream, to: &UnixStream, killed: &dyn Fn(&str) -> bool) {
     let (mut bytes, mut room) = (vec![0; 1 << 16], nix::cmsg_space!([RawFd; 253]));
     while let Some((length, with)) = received(from, &mut bytes, &mut room) {
         if killed(&String::from_utf8_lossy(&bytes[..length])) {
+            // A listener that stays open here would still be connected to, and nobody would accept there.
+            close_all(with);
             break;
         }
         let beside = ControlMessage::ScmRights(&with);
         let beside = if with.is_empty() { &[][..] } else { std::slice::from_ref(&beside) };
         let sent = sendmsg::<()>(to.as_raw_fd(), &[IoSlice::new(&bytes[..length])], beside, MsgFlags::MSG_NOSIGNAL, None);
-        with.into_iter().for_each(|number| nix::unistd::close(number).unwrap());
+        close_all(with);
         if sent.is_err() {
             break;
         }
     }
     let _ = to.shutdown(std::net::Shutdown::Both);
     let _ = from.shutdown(std::net::Shutdown::Both);
+}
+
+fn close_all(descriptors: Vec<RawFd>) {
+    descriptors.into_iter().for_each(|number| nix::unistd::close(number).unwrap());
 }
 
 /// The words of a take-over, and who serves in the end if one of the two is killed as it is said: the other one, and where `serving` was said already, the new one.

@@ -573,14 +573,14 @@ mod tests {
     fn who_sends_byte_after_byte_is_dropped_and_holds_nobody() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let socket = open_for(&page, Duration::from_millis(50), echo).unwrap();
+        let socket = open_for(&page, Duration::from_secs(1), echo).unwrap();
         let drippers: Vec<_> = (0..CLIENTS_MAX)
             .map(|_| {
                 let mut stream = sent(&socket, b"");
                 std::thread::spawn(move || {
-                    // Slower than a whole request in the time that a client has, and never silent for as long.
                     while stream.write_all(b"a").is_ok() {
-                        sleep(Duration::from_millis(1));
+                        // reason: slower than a whole request in the time that a client has, and never silent for as long.
+                        sleep(Duration::from_millis(20));
                     }
                     answer(stream)
                 })
@@ -690,7 +690,7 @@ mod tests {
     fn a_large_request_that_finds_no_room_is_told_so() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let socket = open_for(&page, Duration::from_millis(50), echo).unwrap();
+        let socket = open_for(&page, Duration::from_secs(1), echo).unwrap();
         // Of four clients that are not there.
         socket.server.lock().threads += LARGE_MAX;
         let permits: Vec<Permit> = (0..LARGE_MAX).map(|_| Permit::wait(&socket.server, Instant::now() + LONG).unwrap()).collect();

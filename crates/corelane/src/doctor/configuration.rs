@@ -107,6 +107,15 @@ pub(super) fn memory(lanes: &Lanes) -> Found {
     if wanted <= available { Found::fine(words) } else { Found::missing(words) }
 }
 
+pub(super) fn pages(lanes: &Lanes) -> Found {
+    let Ok((_, plan)) = lanes.plan() else { return Found::fine("there is no plan yet") };
+    match needs::pages(lanes, plan.lanes.len()) {
+        Ok(lacks) if lacks.is_empty() => Found::fine("the pages that are asked for can be had"),
+        Ok(lacks) => Found::degraded(lacks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+        Err(error) => Found::missing(error.to_string()),
+    }
+}
+
 pub(super) fn plan(lanes: &Lanes) -> Found {
     let warnings = |plan: &LanePlan| plan.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     match lanes.plan().map(|(_, plan)| warnings(&plan)) {

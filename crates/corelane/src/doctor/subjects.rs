@@ -357,6 +357,14 @@ pub const SUBJECTS: &[Subject] = &[
         examine: Examine::Configuration(configuration::plan),
     },
     Subject {
+        number: 1109,
+        name: "pages of the configuration",
+        cost: "lanes have ordinary pages, or the kernel may take them out; where they are required, the program does not start",
+        remedy: "set aside huge pages (vm.nr_hugepages), raise the limit of locked memory (LimitMEMLOCK= of a unit), or use less --memory",
+        command: "sysctl -w vm.nr_hugepages=64",
+        examine: Examine::Configuration(configuration::pages),
+    },
+    Subject {
         number: 1120,
         name: "interface of --receive-threads",
         cost: "the program does not start",

@@ -8,12 +8,12 @@ use crate::lanes::frames::Wires;
 #[cfg(feature = "packets")]
 use crate::lanes::frames::{Gateway, PacketPort};
 use crate::lanes::keepsake::Keepsake;
+use crate::lanes::pages::WantedPages;
 use crate::lanes::read_file::ReadFile;
 use crate::lanes::receiving::Asked;
 use crate::lanes::url::Url;
 use corelane_lane::LaneSettings;
 use corelane_os::handed::Handed;
-use corelane_os::lane_memory::Pages;
 #[cfg(feature = "packets")]
 use corelane_rss::Key;
 use corelane_rss::Transport;
@@ -35,6 +35,24 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Builds a service on its lane and adds it to the lane's services.
 pub(crate) type Adder = Arc<dyn Fn(usize, &mut Services, Limits, ServiceRow) -> u16 + Send + Sync>;
 
+/// A service, as its type describes it.
+struct Nature {
+    name: String,
+    over_connections: bool,
+    opens_sockets: bool,
+    counters: &'static [Declaration],
+}
+
+impl Nature {
+    fn of_stream<S: StreamService>() -> Self {
+        Self { name: name_of::<S>(), over_connections: true, opens_sockets: false, counters: S::COUNTERS }
+    }
+
+    fn of_datagrams<S: DatagramService>() -> Self {
+        Self { name: name_of::<S>(), over_connections: false, opens_sockets: S::OPENS_SOCKETS, counters: S::COUNTERS }
+    }
+}
+
 /// One service, and where it is served.
 #[derive(Clone)]
 pub(crate) struct Served {
@@ -42,6 +60,8 @@ pub(crate) struct Served {
     /// None for a client: it listens nowhere.
     pub(crate) url: Option<Url>,
     pub(crate) over_connections: bool,
+    /// It opens datagram sockets for its clients, up to its limit of them.
+    pub(crate) opens_sockets: bool,
     pub(crate) limits: Limits,
     /// The counters of its own.
     pub(crate) counters: &'static [Declaration],
@@ -103,7 +123,7 @@ pub struct Lanes {
     /// Others see no page of it.
     pub(crate) is_unlisted: bool,
     pub(crate) parcels: AbroadLimits,
-    pub(crate) pages: Pages,
+    pub(crate) pages: WantedPages,
     /// None until somebody sets one.
     pub(crate) connections_max: Option<u32>,
     /// None until somebody sets some.
@@ -144,7 +164,7 @@ impl Lanes {
             stall: None,
             is_unlisted: false,
             parcels: AbroadLimits::default(),
-            pages: Pages::default(),
+            pages: WantedPages::default(),
             connections_max: None,
             limits: None,
             services: Vec::new(),
@@ -295,14 +315,30 @@ impl Lanes {
     /// Whether each lane's memory has huge pages of 2 MiB, of those that were set aside (`vm.nr_hugepages`); else the kernel is asked for transparent ones, and a line says so. By default it has
     /// ordinary ones.
     pub fn huge_pages(mut self, huge: bool) -> Self {
-        self.pages.huge = huge;
+        self.pages.wished.huge = huge;
+        self.pages.required.huge &= huge;
+        self
+    }
+
+    /// Asks for huge pages as [`Lanes::huge_pages`] does, and has the start refused where there are too few for all lanes ([`Error::Setting`]).
+    pub fn require_huge_pages(mut self, required: bool) -> Self {
+        self.pages.wished.huge |= required;
+        self.pages.required.huge = required;
         self
     }
 
     /// Whether each lane's memory is there from the beginning and is never taken out (mlock(2)); where the limit of locked memory forbids it, a line says so. By default it is committed as it is
     /// used.
     pub fn locked_memory(mut self, locked: bool) -> Self {
-        self.pages.locked = locked;
+        self.pages.wished.locked = locked;
+        self.pages.required.locked &= locked;
+        self
+    }
+
+    /// Asks for locked memory as [`Lanes::locked_memory`] does, and has the start refused where it may not be locked ([`Error::Setting`]).
+    pub fn require_locked_memory(mut self, required: bool) -> Self {
+        self.pages.wished.locked |= required;
+        self.pages.required.locked = required;
         self
     }
 
@@ -361,8 +397,7 @@ impl Lanes {
     pub fn serve<S: StreamService>(self, url: &str, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Result<Self, Error> {
         self.add(
             url,
-            Transport::Tcp,
-            (name_of::<S>(), S::COUNTERS),
+            Nature::of_stream::<S>(),
             Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row)),
         )
     }
@@ -379,47 +414,38 @@ impl Lanes {
     ) -> Result<Self, Error> {
         self.add(
             url,
-            Transport::Udp,
-            (name_of::<S>(), S::COUNTERS),
+            Nature::of_datagrams::<S>(),
             Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row)),
         )
     }
 
-    fn add(
-        mut self,
-        url: &str,
-        transport: Transport,
-        (name, counters): (String, &'static [Declaration]),
-        add: Adder,
-    ) -> Result<Self, Error> {
+    fn add(self, url: &str, nature: Nature, add: Adder) -> Result<Self, Error> {
         let url: Url = url.parse()?;
-        if url.transport() != transport {
-            let expected = if transport == Transport::Tcp { "tcp:// or unix:" } else { "udp:// or unixgram:" };
+        if (url.transport() == Transport::Tcp) != nature.over_connections {
+            let expected = if nature.over_connections { "tcp:// or unix:" } else { "udp:// or unixgram:" };
             return Err(Error::Transport { url: url.to_string(), expected: expected.to_owned() });
         }
-        let (over_connections, limits) = (url.transport() == Transport::Tcp, self.limits.unwrap_or_default());
-        self.services.push(Served { name, url: Some(url), over_connections, limits, counters, declared: None, add });
-        Ok(self)
+        Ok(self.push(Some(url), nature, add))
+    }
+
+    fn push(mut self, url: Option<Url>, nature: Nature, add: Adder) -> Self {
+        let (limits, Nature { name, over_connections, opens_sockets, counters }) = (self.limits.unwrap_or_default(), nature);
+        self.services.push(Served { name, url, over_connections, opens_sockets, limits, counters, declared: None, add });
+        self
     }
 
     /// Runs a service that listens nowhere and opens its connections itself, from [`StreamService::started`] on: a client. `build` makes it on
     /// each lane, given the lane's number.
     pub fn client<S: StreamService>(self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
         let add: Adder = Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row));
-        self.add_client(name_of::<S>(), true, S::COUNTERS, add)
+        self.push(None, Nature::of_stream::<S>(), add)
     }
 
     /// Runs a service over datagrams that is served nowhere and opens its sockets itself, from [`DatagramService::started`] on
     /// ([`Cx::open_datagrams`](crate::Cx::open_datagrams)): a client. `build` makes it on each lane, given the lane's number.
     pub fn client_datagrams<S: DatagramService>(self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
         let add: Adder = Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row));
-        self.add_client(name_of::<S>(), false, S::COUNTERS, add)
-    }
-
-    fn add_client(mut self, name: String, over_connections: bool, counters: &'static [Declaration], add: Adder) -> Self {
-        let limits = self.limits.unwrap_or_default();
-        self.services.push(Served { name, url: None, over_connections, limits, counters, declared: None, add });
-        self
+        self.push(None, Nature::of_datagrams::<S>(), add)
     }
 
     /// Puts a transform (TLS, a PROXY header) before the connections of the service that was added last, those that it accepts and those that it

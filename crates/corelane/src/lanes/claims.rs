@@ -7,7 +7,7 @@ use crate::lanes::others::covers;
 use crate::lanes::place::Place;
 use crate::lanes::take_over::Taken;
 use crate::lanes::url::Url;
-use corelane_os::claim::claim;
+use corelane_os::claim::{Claim, claim};
 use corelane_os::named::NamedSocket;
 use corelane_os::owners;
 use corelane_rss::Transport;
@@ -15,26 +15,34 @@ use corelane_seam::{Address, Fault, Reason, Unix};
 use corelane_select::holders::holders;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+/// The sockets that claiming has opened.
+#[derive(Default)]
+struct Opened {
+    named: Vec<NamedSocket>,
+    /// Ports that the system has chosen: held until all are, or two services could have one.
+    chosen: Vec<Claim>,
+}
+
 /// Every address of every service, found free before any lane listens; and what was handed over is used.
 pub(crate) fn claim_places(lanes: &Lanes, taken: &mut Option<Taken>) -> Result<(Vec<Place>, Vec<NamedSocket>), Error> {
-    let (mut places, mut named) = (Vec::new(), Vec::new());
+    let (mut places, mut opened) = (Vec::new(), Opened::default());
     for (served, service) in lanes.services.iter().enumerate() {
         let Some(url) = &service.url else { continue };
         for address in url.resolve()? {
             refuse_twice(&places, &service.name, url.transport(), &address)?;
-            places.push(claim_place(lanes, (served, url), address, (&mut named, taken))?);
+            places.push(claim_place(lanes, (served, url), address, (&mut opened, taken))?);
         }
     }
-    claim_other_halves(lanes, &mut places, &mut named, taken)?;
+    claim_other_halves(lanes, &mut places, &mut opened, taken)?;
     handed::check_used(lanes, &places)?;
-    Ok((places, named))
+    Ok((places, opened.named))
 }
 
 /// A service manager may keep IPv4 and IPv6 apart: a service at `[::]` is served at the socket for `0.0.0.0`, too, unless another service is.
 fn claim_other_halves(
     lanes: &Lanes,
     places: &mut Vec<Place>,
-    named: &mut Vec<NamedSocket>,
+    opened: &mut Opened,
     taken: &mut Option<Taken>,
 ) -> Result<(), Error> {
     for index in 0..places.len() {
@@ -45,7 +53,7 @@ fn claim_other_halves(
             || taken.as_ref().is_some_and(|taken| taken.has_shared(transport, &half));
         let is_served = places.iter().any(|place| place.transport == transport && place.address == half);
         if is_handed && !is_served {
-            let place = claim_place(lanes, (served, &url.clone()), half, (named, taken))?;
+            let place = claim_place(lanes, (served, &url.clone()), half, (opened, taken))?;
             places.push(place);
         }
     }
@@ -57,7 +65,7 @@ fn claim_place(
     lanes: &Lanes,
     (served, url): (usize, &Url),
     address: Address,
-    (named, taken): (&mut Vec<NamedSocket>, &mut Option<Taken>),
+    (opened, taken): (&mut Opened, &mut Option<Taken>),
 ) -> Result<Place, Error> {
     let (service, transport) = (&lanes.services[served], url.transport());
     let at = |url: Url, address: Address, (named, outlives): (Option<i32>, bool)| Place {
@@ -74,7 +82,7 @@ fn claim_place(
     }
     if let Some((socket, outlives)) = taken.as_mut().and_then(|taken| taken.shared(transport, &address)) {
         let number = socket.number();
-        named.push(socket);
+        opened.named.push(socket);
         return Ok(at(url.at(&address), address, (Some(number), outlives)));
     }
     if taken.as_ref().is_some_and(|taken| taken.has(transport, &address)) {
@@ -83,7 +91,7 @@ fn claim_place(
     if let Address::Unix(name) = &address {
         let socket = take_name(lanes, service, url, name)?;
         let number = socket.number();
-        named.push(socket);
+        opened.named.push(socket);
         return Ok(at(url.clone(), address, (Some(number), false)));
     }
     if let Some(device) = address.ip().and_then(|ip| lanes.wires.device_of(ip)) {
@@ -91,7 +99,10 @@ fn claim_place(
         return Ok(at(url.at(&address), address, (None, false)));
     }
     let claimed = claim(transport, &address, lanes.v6_only, lanes.join);
-    let address = claimed.map_err(|fault| refused_at(&lanes.holders, &url.at(&address), &address, fault))?;
+    let claim = claimed.map_err(|fault| refused_at(&lanes.holders, &url.at(&address), &address, fault))?;
+    let is_chosen = address.port() == 0;
+    let address = claim.address.clone();
+    opened.chosen.extend(is_chosen.then_some(claim));
     Ok(at(url.at(&address), address, (None, false)))
 }
 

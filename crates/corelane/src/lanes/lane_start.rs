@@ -6,11 +6,11 @@ use crate::lanes::builder::Served;
 use crate::lanes::claims::refused_at;
 use crate::lanes::ending::Lives;
 use crate::lanes::frames::{self, Homeward, LaneFrames, Packets};
+use crate::lanes::pages::WantedPages;
 use crate::lanes::place::Place;
 use crate::lanes::unbroken::unbroken;
 use corelane_drivers::{Crossing, EventBell};
 use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Report, Works};
-use corelane_os::lane_memory::{LaneMemory, Pages};
 use corelane_os::runner::own_descriptors;
 use corelane_os::{passing, report, sockets};
 use corelane_rss::Transport;
@@ -21,6 +21,7 @@ use corelane_svc::{Exchange, Services, Sharing, Steer};
 use corelane_watch::{ConnectionRows, LaneRow, PacketsRow, ServiceRow};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Everything that one lane's thread is given.
 pub(super) struct LaneStart {
@@ -39,7 +40,7 @@ pub(super) struct LaneStart {
     pub(super) settings: LaneSettings,
     pub(super) tuning: Tuning,
     pub(super) parcels: AbroadLimits,
-    pub(super) pages: Pages,
+    pub(super) pages: WantedPages,
     pub(super) connections_max: u32,
     /// Descriptors that the process may have open, in each table.
     pub(super) descriptors: u64,
@@ -106,20 +107,10 @@ impl LaneStart {
         if !self.own_descriptors {
             self.descriptors /= self.control.lanes() as u64;
         }
-        let arena = self.memory()?;
+        let arena = self.pages.make(self.settings.memory_bytes, self.lane, &self.row)?;
         let made = make(arena.clone(), self.tuning, self.bell.clone(), self.crossing.clone());
         let driver = made.map_err(|error| Error::Driver(error.to_string()))?;
         Ok((driver, arena))
-    }
-
-    /// The lane's memory, with the pages that are to be had.
-    fn memory(&self) -> Result<Arena, Error> {
-        let make = |bytes| {
-            let (memory, lacking) = LaneMemory::new(bytes, self.pages).ok()?;
-            lacking.iter().for_each(|words| report::line(Degraded::OtherPages.note(words).of_lane(self.lane)));
-            Some(memory)
-        };
-        Ok(Arena::made(self.settings.memory_bytes, make)?)
     }
 
     /// Takes its own of the sockets that were handed over; the copies of all in its own table go, so that a socket that it closes is closed.
@@ -212,7 +203,7 @@ impl Report for StandardError {
         report::line(record);
     }
 
-    fn dropped(&self) -> u64 {
+    fn dropped(&self) -> Option<Arc<AtomicU64>> {
         report::lost()
     }
 }

@@ -11,6 +11,7 @@ use crate::lanes::place::Place;
 use crate::lanes::plan;
 use crate::lanes::receiving;
 use corelane_machine::interfaces;
+use corelane_os::memory;
 use corelane_os::rights::{self, Unreadable};
 use corelane_rss::Transport;
 use corelane_seam::Record;
@@ -33,7 +34,7 @@ impl Lanes {
         Ok(notes(self, lanes))
     }
 
-    /// Whether the driver and the steering that were asked for by name can be had here, each of which is tried, and whether the interface of frames has the queues, and those of receiving threads can be had. Returns what lanes do without.
+    /// Whether the driver and the steering that were asked for by name can be had here, each of which is tried, and the pages of lanes' memory; and whether the interface of frames has the queues, and those of receiving threads can be had. Returns what lanes do without.
     ///
     /// # Errors
     /// [`Error::Driver`], [`Error::Setting`].
@@ -51,7 +52,8 @@ impl Lanes {
         means.map_or(Ok(()), |means| corelane_select::probe(means).map_err(refused))?;
         refuse_lanes_without_queue(&self.wires, plan.lanes.len())?;
         receiving::check_interfaces(&self.receiving)?;
-        Ok(choose(self.driver)?.note.into_iter().collect())
+        let pages = pages(self, plan.lanes.len())?;
+        Ok(choose(self.driver)?.note.into_iter().chain(pages).collect())
     }
 
     /// Has this told at the start, and by [`Lanes::check`]: what was found while the settings were read.
@@ -76,6 +78,16 @@ pub(crate) fn refuse(lanes: &Lanes) -> Result<(), Error> {
         served.declared.iter().flat_map(|declared| declared.chosen.uses()).try_for_each(|path| readable(&served.name, path))?;
     }
     Ok(())
+}
+
+/// Whether the memory of so many lanes can have the pages that were asked for: what is told of those that lack.
+///
+/// # Errors
+/// [`Error::Setting`] where pages that are required lack.
+pub(crate) fn pages(lanes: &Lanes, count: usize) -> Result<Vec<Record>, Error> {
+    let mut bytes = lanes.settings.memory_bytes;
+    plan::fit_memory(lanes.memory_is_asked, count, &mut bytes, memory::group_limit());
+    lanes.pages.check(bytes, count)
 }
 
 /// A file that cannot be read now would be refused to every client later, without a word here.
@@ -161,10 +173,10 @@ fn connections(service: &Served) -> u64 {
     if set == usual { CONNECTIONS_DUE } else { u64::from(set) }
 }
 
-/// Datagram sockets that a service opens itself. Few do: where nobody has said how many, the service is taken for one that opens none.
+/// Datagram sockets that a service opens itself. One that does not say that it opens some is taken for one that opens none, unless somebody has said how many it may have.
 fn sockets(service: &Served) -> u64 {
     let (set, usual) = (service.limits.datagram_sockets_max, Limits::default().datagram_sockets_max);
-    if set == usual { 0 } else { u64::from(set) }
+    if service.opens_sockets || set != usual { u64::from(set) } else { 0 }
 }
 
 #[cfg(test)]
@@ -197,5 +209,26 @@ mod tests {
             none.as_ref().is_ok_and(|said| said.ends_with(&format!("its limits of connections ask for {DESCRIPTORS_BESIDE}"))),
             "{none:?}"
         );
+    }
+
+    struct Opens;
+
+    impl DatagramService for Opens {
+        type Talk = Silent;
+
+        const OPENS_SOCKETS: bool = true;
+
+        fn receive(&mut self, _: &mut Cx<'_>, _: &Datagrams, _: &mut Replies) {}
+    }
+
+    #[test]
+    fn a_service_that_opens_sockets_has_them_asked_for_also_at_the_usual_limit() {
+        let usual = Limits::default().datagram_sockets_max;
+        for limits in [Limits::new(), Limits::new().datagram_sockets_max(usual), Limits::new().datagram_sockets_max(usual + 1)] {
+            let lanes = Lanes::per_core().lanes(1).limits(limits).serve_datagrams("udp://127.0.0.1:0", |_| Opens).unwrap();
+            let asked = DESCRIPTORS_BESIDE + u64::from(limits.datagram_sockets_max);
+            let said = descriptors(&lanes, 1).unwrap_or_else(|short| short);
+            assert!(said.contains(&format!("its limits of connections and datagram sockets ask for {asked}")), "{said}");
+        }
     }
 }

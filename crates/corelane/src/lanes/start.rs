@@ -34,7 +34,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// How often another port is asked for, where the system chooses it and somebody else has taken it before the lanes could.
+/// How often another port is asked for, where the system chooses it and somebody else has taken it, or shares it, before the lanes could.
 const PORTS_TRIED: usize = 3;
 
 impl Lanes {
@@ -52,6 +52,8 @@ impl Lanes {
         for _ in 1..PORTS_TRIED {
             match begin(&self, None) {
                 Err(Error::Listen { fault, .. }) if fault.reason == Reason::AddressInUse && leaves_a_port_open(&self) => {}
+                // Another program that shares its ports was given the same one before our lanes listened.
+                Err(Error::Service(corelane_svc::Error::Steering { is_shared: true, .. })) if leaves_a_port_open(&self) => {}
                 begun => return begun,
             }
         }

@@ -53,6 +53,10 @@ impl Keeper {
         order
     }
 
+    fn keeps(&self) -> bool {
+        self.computes.load(Ordering::Relaxed) || *self.waits.lock().unwrap()
+    }
+
     fn let_go(&self) {
         self.computes.store(false, Ordering::Relaxed);
         *self.waits.lock().unwrap() = false;
@@ -60,13 +64,13 @@ impl Keeper {
     }
 }
 
-/// Lines until one has these words; all of them.
-fn told(lines: &Receiver<Record>, words: &str) -> Vec<Record> {
+/// Lines until one has one of these words; all of them.
+fn told(lines: &Receiver<Record>, words: &[&str]) -> Vec<Record> {
     let (mut all, give_up) = (Vec::new(), Instant::now() + PATIENCE);
     loop {
         let line = lines.recv_timeout(give_up.saturating_duration_since(Instant::now()));
         all.push(line.unwrap_or_else(|_| panic!("{words:?} is not among {all:?}")));
-        if all.last().unwrap().text.contains(words) {
+        if words.iter().any(|words| all.last().unwrap().text.contains(words)) {
             return all;
         }
     }
@@ -87,6 +91,27 @@ fn answers(stream: &mut TcpStream, order: u8) {
     assert_eq!(answer, [order]);
 }
 
+/// Has the lane kept by an order; the lines about that, the last one of which has the function. Where the machine is busy, the thread
+/// may be too late to say where it is: then the order is sent again.
+fn kept(stream: &mut TcpStream, order: u8, keeper: &Keeper, lines: &Receiver<Record>, function: &str) -> Vec<Record> {
+    const UNKNOWN: &str = "in which functions is not known";
+    for _ in 0..5 {
+        stream.write_all(&[order]).unwrap();
+        let give_up = Instant::now() + PATIENCE;
+        while !keeper.keeps() {
+            assert!(Instant::now() < give_up, "the order is not carried out");
+            std::thread::yield_now();
+        }
+        let all = told(lines, &[function, UNKNOWN]);
+        if all.last().unwrap().text.contains(function) {
+            return all;
+        }
+        keeper.let_go();
+        answers(stream, order);
+    }
+    panic!("where the lane is is never known");
+}
+
 #[test]
 fn a_lane_that_stays_in_a_turn_is_told_once_with_service_connection_and_functions() {
     if process::is_parent("stalls::a_lane_that_stays_in_a_turn_is_told_once_with_service_connection_and_functions") {
@@ -96,10 +121,10 @@ fn a_lane_that_stays_in_a_turn_is_told_once_with_service_connection_and_function
     assert!(reports::start_into(move |record| tell.send(record.clone()).unwrap()).unwrap());
     let keeper = Arc::new(Keeper::default());
     let lanes = Lanes::per_core().lanes(1).driver(DriverChoice::Epoll).stall(Duration::from_millis(200));
-    let kept = keeper.clone();
+    let keeps = keeper.clone();
     let service = move |_| {
-        let kept = kept.clone();
-        Orders(move |order| kept.carry_out(order))
+        let keeps = keeps.clone();
+        Orders(move |order| keeps.carry_out(order))
     };
     let running = lanes.serve("tcp://127.0.0.1:0", service).unwrap().named("kept").start().unwrap();
     let _let_go = LetGo(keeper.clone());
@@ -114,15 +139,14 @@ fn a_lane_that_stays_in_a_turn_is_told_once_with_service_connection_and_function
     let stalls = || reader.snapshot(0).total.get(LaneCounter::Stalls);
     let before = stalls();
     for (stream, order, function) in [(&mut first, b'l', "an_endless_loop"), (&mut second, b'w', "a_call_that_waits")] {
-        stream.write_all(&[order]).unwrap();
-        let all = told(&lines, &format!("{function} at "));
+        let all = kept(stream, order, &keeper, &lines, function);
         let head = all.iter().rfind(|record| record.text.contains("in one turn for")).unwrap();
         assert!(all.iter().all(|record| record.level == Level::Warn && record.lane == Some(0)), "{all:?}");
         let head = head.to_string();
         assert!(head.starts_with("lane 0: [CL-1201] ") && head.contains("serving kept, connection "), "{head}");
-        assert!(all.last().unwrap().text.contains("crates/corelane/tests/all/stalls.rs:"), "{all:?}");
-        // Its callers as well, down to the lane.
-        told(&lines, "/crates/lane/src/turn.rs:");
+        // Its callers as well with their lines, down to the lane. It has none itself where it was met at an instruction that belongs to no line.
+        told(&lines, &["crates/corelane/tests/all/stalls.rs:"]);
+        told(&lines, &["/crates/lane/src/turn.rs:"]);
         keeper.let_go();
         answers(stream, order);
     }

@@ -164,6 +164,13 @@ impl<R: Rig> Bench<R> {
         }
     }
 
+    /// Waits until so many bytes can be received: also over loopback they may come later than their send ends.
+    pub fn until_readable(&mut self, side: Side, socket: Socket, bytes: usize) {
+        while self.driver(side).readable_bytes(socket) < bytes {
+            self.round();
+        }
+    }
+
     /// Collects once; returns how many completions there were.
     pub fn collect(&mut self, side: Side, wait: Wait, at_most: usize) -> usize {
         let mut completions = Vec::new();

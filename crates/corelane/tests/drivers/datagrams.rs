@@ -183,7 +183,13 @@ pub fn what_a_socket_had_no_room_for_is_told<R: Rig>() {
         bench.settle();
         assert!(sent < 1_000_000, "so many fit");
     }
-    let dropped = bench.rig.driver(Side::Server).dropped(server).unwrap() as usize;
+    let mut dropped = 0;
+    // Also over loopback some may come late.
+    while bench.rig.driver(Side::Server).dropped(server) != Some(dropped) {
+        dropped = bench.rig.driver(Side::Server).dropped(server).unwrap();
+        bench.settle();
+    }
+    let dropped = dropped as usize;
     assert!((1..sent).contains(&dropped), "{dropped} of {sent}");
     bench.receive_datagrams(Side::Server, server, sent - dropped);
     assert_eq!(bench.rig.driver(Side::Server).dropped(server), Some(dropped as u32));
@@ -196,8 +202,7 @@ pub fn what_a_socket_had_no_room_for_is_told<R: Rig>() {
 /// What goes to a closed port is gone, and what may come back about it stops nothing.
 pub fn a_datagram_to_nobody_stops_nothing<R: Rig>() {
     let mut bench = Bench::<R>::new();
-    let (closed, nobody) = bench.bind(Side::Server, bench.rig.address(Side::Server));
-    bench.close(Side::Server, closed);
+    let nobody = nobody(&mut bench);
     let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
     let (client, from) = bench.bind(Side::Client, bench.rig.address(Side::Client));
     for _ in 0..3 {
@@ -300,6 +305,9 @@ pub fn a_stopped_receive_of_datagrams_ends<R: Rig>() {
     assert!(matches!(outcome, Outcome::Datagram(DatagramOutcome::Arrived { batch, .. }) if batch.is_empty()));
     bench.send_trains(Side::Client, client, train(&to, b"arrived", 7));
     bench.settle();
+    if R::TELLS_OF_DATAGRAMS {
+        bench.until_readable(Side::Server, server, 7);
+    }
     let receive = bench.push(Side::Server, DatagramOp::Receive { socket: server, into: Datagrams::new() });
     bench.push(Side::Server, Op::StopReceive { socket: server });
     let outcome = bench.end(Side::Server, receive);
@@ -462,7 +470,7 @@ pub fn a_socket_with_a_peer_has_that_peer_alone<R: Rig>() {
 
 /// The address of a socket that is closed again.
 fn nobody<R: Rig>(bench: &mut Bench<R>) -> Address {
-    let (closed, nobody) = bench.bind(Side::Server, bench.rig.address(Side::Server));
+    let (closed, nobody) = bench.bind(Side::Server, bench.rig.lonely());
     bench.close(Side::Server, closed);
     nobody
 }

@@ -31,6 +31,7 @@ pub fn a_stopped_receive_delivers_what_has_come<R: Rig>() {
     let pipe = bench.pipe();
     bench.send_bytes(Side::Client, pipe.client, b"arrived");
     bench.settle();
+    bench.until_readable(Side::Server, pipe.server, 7);
     let receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
     bench.push(Side::Server, Op::StopReceive { socket: pipe.server });
     let outcome = bench.end(Side::Server, receive);
@@ -247,6 +248,41 @@ pub fn a_closed_file_is_a_name_of_nothing<R: Rig>() {
     ] {
         assert_cancelled(&bench.run(Side::Server, op));
     }
+    bench.finish();
+}
+
+/// A reset is told to a connection that neither receives nor sends. An end in order breaks nothing, also where both sides have finished.
+pub fn a_reset_is_known_where_nothing_is_received<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (reset, ended, finished) = (bench.pipe(), bench.pipe(), bench.pipe());
+    let broken = |bench: &mut Bench<R>| {
+        [&reset, &ended, &finished].map(|pipe| bench.driver(Side::Server).broken(pipe.server).map(|why| why.reason))
+    };
+    assert_eq!(broken(&mut bench), [None; 3]);
+    for pipe in [&reset, &ended] {
+        bench.send_bytes(Side::Client, pipe.client, b"unread");
+    }
+    bench.run(Side::Client, Op::Close { socket: reset.client, reset: true });
+    bench.forget(Side::Client, reset.client);
+    bench.close(Side::Client, ended.client);
+    bench.driver(Side::Client).finish(finished.client);
+    bench.driver(Side::Server).finish(finished.server);
+    bench.settle();
+    // Also over loopback a reset may come late.
+    let first = loop {
+        let told = broken(&mut bench);
+        if told != [None; 3] {
+            break told;
+        }
+        bench.round();
+    };
+    assert_eq!(first, [Some(Reason::Reset), None, None]);
+    assert_eq!(broken(&mut bench), [None; 3], "it is told once");
+    // The peer has closed, and resets what is said to it then. All before its end is there.
+    bench.send_bytes(Side::Server, ended.server, b"late");
+    bench.settle();
+    assert_eq!(bench.driver(Side::Server).broken(ended.server), None);
+    assert_eq!(&*bench.receive(Side::Server, ended.server), b"unread");
     bench.finish();
 }
 

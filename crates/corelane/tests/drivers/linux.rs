@@ -78,6 +78,7 @@ pub struct LinuxRig<D, const OFF: u8> {
 impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
     const CANNOT: &'static [(&'static str, &'static str)] =
         &[("a_disk_that_fails_ends_a_file", "its disks do not fail when they are told to")];
+    const TELLS_OF_DATAGRAMS: bool = true;
 
     fn new(tuning: Tuning, memory: usize) -> Self {
         let arenas = [(); 2].map(|()| Arena::new(memory).unwrap());
@@ -107,6 +108,11 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
 
     fn other_address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 2], 0))
+    }
+
+    /// Ports of 127.0.0.1 are given to others as soon as they are closed.
+    fn lonely(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 3], 0))
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -150,6 +150,7 @@ pub fn a_receive_into_a_pipe_stops_as_any_other<R: Rig>() {
     assert_cancelled(&bench.end(Side::Server, receive));
     bench.send_bytes(Side::Client, pipe.client, b"there");
     bench.settle();
+    bench.until_readable(Side::Server, pipe.server, 5);
     let receive = bench.push(Side::Server, StreamOp::ReceivePiped { socket: pipe.server, most: MOST });
     bench.driver(Side::Server).push(corelane_seam::Handle::NOBODY, Op::StopReceive { socket: pipe.server });
     assert_eq!(piped(bench.end(Side::Server, receive)).len(), 5);

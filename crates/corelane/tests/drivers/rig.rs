@@ -18,6 +18,9 @@ pub trait Rig: Sized {
     /// The cases that this kind of driver cannot run, each with the reason.
     const CANNOT: &'static [(&'static str, &'static str)];
 
+    /// Whether its drivers tell the bytes that have come at a socket of datagrams.
+    const TELLS_OF_DATAGRAMS: bool = false;
+
     /// Two drivers with `memory` bytes each.
     fn new(tuning: Tuning, memory: usize) -> Self;
 
@@ -33,6 +36,11 @@ pub trait Rig: Sized {
 
     /// Another IPv4 address of the server, with port 0.
     fn other_address(&self) -> SocketAddr;
+
+    /// An IPv4 address of the server, with port 0, for what is to be nobody's once it is closed.
+    fn lonely(&self) -> SocketAddr {
+        self.address(Side::Server)
+    }
 
     /// A path in a directory where files can be made; the same for the same name.
     fn path(&self, name: &str) -> PathBuf;

@@ -105,6 +105,7 @@ pub fn arrived_bytes_are_counted_before_they_are_received<R: Rig>() {
     assert_eq!(bench.driver(Side::Server).readable_bytes(pipe.server), 0);
     bench.send_bytes(Side::Client, pipe.client, b"twelve bytes");
     bench.settle();
+    bench.until_readable(Side::Server, pipe.server, 12);
     assert_eq!(bench.driver(Side::Server).readable_bytes(pipe.server), 12);
     bench.finish();
 }

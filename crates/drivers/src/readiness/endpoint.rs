@@ -1,8 +1,7 @@
-//! What the driver knows of one descriptor, and the lists of those that have something to receive.
+//! An endpoint: one descriptor, as the driver knows it.
 
 use super::source::Copies;
 use crate::datagrams::SocketKind;
-use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{BATCH_MAX, Handle, Interest};
 use std::os::fd::OwnedFd;
 
@@ -114,7 +113,8 @@ pub(super) fn edges(endpoint: &Endpoint) -> i32 {
     }
 }
 
-const NONE: u32 = u32::MAX;
+/// In place of a neighbour, where there is none.
+pub(super) const NO_NEIGHBOUR: u32 = u32::MAX;
 
 /// A descriptor. There is one for each idle connection, so it must stay small: see the test.
 pub(super) struct Endpoint {
@@ -142,8 +142,9 @@ pub(super) struct Endpoint {
     /// Of the receive under way; else of the last one, or of what made the socket: so it names the work that has it.
     pub(super) receive_handle: Handle,
     pub(super) send_handle: Handle,
-    previous: u32,
-    next: u32,
+    /// Its neighbours in the list in which it stands.
+    pub(super) previous: u32,
+    pub(super) next: u32,
 }
 
 impl Endpoint {
@@ -164,8 +165,8 @@ impl Endpoint {
             sending: Sending::Nothing,
             receive_handle: Handle::NOBODY,
             send_handle: Handle::NOBODY,
-            previous: NONE,
-            next: NONE,
+            previous: NO_NEIGHBOUR,
+            next: NO_NEIGHBOUR,
         }
     }
 
@@ -225,77 +226,13 @@ impl Endpoint {
     }
 }
 
-/// A list of endpoints, first in, first out, linked through their table.
-pub(super) struct List {
-    listed: Listed,
-    first: u32,
-    last: u32,
-}
-
-impl List {
-    pub(super) fn new(listed: Listed) -> Self {
-        assert!(listed != Listed::Nowhere);
-        Self { listed, first: NONE, last: NONE }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.first == NONE
-    }
-
-    pub(super) fn push(&mut self, endpoints: &mut Slab<Endpoint>, key: Key) {
-        let last = self.last;
-        let endpoint = endpoints.at_mut(key.index);
-        assert!(endpoint.listed == Listed::Nowhere, "an endpoint stands in one list at most");
-        endpoint.listed = self.listed;
-        (endpoint.previous, endpoint.next) = (last, NONE);
-        match last {
-            NONE => self.first = key.index,
-            last => {
-                let before = endpoints.at_mut(last);
-                assert!(before.next == NONE && before.listed == self.listed, "the last of a list has nobody behind it");
-                before.next = key.index;
-            }
-        }
-        self.last = key.index;
-    }
-
-    pub(super) fn pop(&mut self, endpoints: &mut Slab<Endpoint>) -> Option<Key> {
-        if self.is_empty() {
-            return None;
-        }
-        let key = endpoints.key_at(self.first);
-        self.remove(endpoints, key);
-        Some(key)
-    }
-
-    pub(super) fn remove(&mut self, endpoints: &mut Slab<Endpoint>, key: Key) {
-        let endpoint = endpoints.at_mut(key.index);
-        assert!(endpoint.listed == self.listed, "an endpoint is removed from the list in which it stands");
-        endpoint.listed = Listed::Nowhere;
-        let (previous, next) = (endpoint.previous, endpoint.next);
-        assert!((previous == NONE) == (self.first == key.index), "only the first of a list has nobody before it");
-        assert!((next == NONE) == (self.last == key.index), "only the last of a list has nobody behind it");
-        match previous {
-            NONE => self.first = next,
-            previous => endpoints.at_mut(previous).next = next,
-        }
-        match next {
-            NONE => self.last = previous,
-            next => endpoints.at_mut(next).previous = previous,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_seam::slab::Slab;
 
-    fn endpoints(count: usize) -> (Slab<Endpoint>, Vec<Key>) {
-        let mut endpoints = Slab::new();
-        let null = std::fs::File::open("/dev/null").unwrap();
-        let keys =
-            (0..count).map(|_| endpoints.insert(Endpoint::new(null.try_clone().unwrap().into(), EndpointKind::Stream))).collect();
-        (endpoints, keys)
+    fn endpoint() -> Endpoint {
+        Endpoint::new(std::fs::File::open("/dev/null").unwrap().into(), EndpointKind::Stream)
     }
 
     #[test]
@@ -304,24 +241,8 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_their_order_when_members_leave() {
-        let (mut table, keys) = endpoints(4);
-        let mut list = List::new(Listed::Ready);
-        keys.iter().for_each(|&key| list.push(&mut table, key));
-        list.remove(&mut table, keys[0]);
-        list.remove(&mut table, keys[2]);
-        list.push(&mut table, keys[0]);
-        list.remove(&mut table, keys[0]);
-        list.push(&mut table, keys[2]);
-        let order: Vec<_> = std::iter::from_fn(|| list.pop(&mut table)).collect();
-        assert_eq!(order, [keys[1], keys[3], keys[2]]);
-        assert!(list.is_empty());
-    }
-
-    #[test]
     fn what_is_expected_grows_at_once_and_shrinks_slowly() {
-        let (mut table, keys) = endpoints(1);
-        let endpoint = table.at_mut(keys[0].index);
+        let mut endpoint = endpoint();
         let mut expected = |arrivals| {
             endpoint.brought(arrivals);
             endpoint.arrivals_expected()
@@ -333,8 +254,7 @@ mod tests {
 
     #[test]
     fn a_short_receive_means_empty_unless_an_end_was_seen() {
-        let (mut table, keys) = endpoints(1);
-        let endpoint = table.at_mut(keys[0].index);
+        let mut endpoint = endpoint();
         for (exhaust, left) in [(false, false), (true, true)] {
             (endpoint.readable, endpoint.exhaust) = (Readable::News, exhaust);
             endpoint.mark_short();
@@ -346,8 +266,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_no_news_until_the_socket_was_empty() {
-        let (mut table, keys) = endpoints(1);
-        let endpoint = table.at_mut(keys[0].index);
+        let mut endpoint = endpoint();
         endpoint.mark_rest();
         endpoint.mark_news();
         assert_eq!(endpoint.readable, Readable::Rest);

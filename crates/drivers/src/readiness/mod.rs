@@ -354,6 +354,10 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
         sockets::unsent_bytes(self.socket(socket)?.descriptor.as_fd())
     }
 
+    fn broken(&self, socket: Socket) -> Option<Fault> {
+        sockets::broken(self.socket(socket)?.descriptor.as_fd())
+    }
+
     fn dropped(&self, socket: Socket) -> Option<u32> {
         sockets::dropped(self.socket(socket)?.descriptor.as_fd())
     }

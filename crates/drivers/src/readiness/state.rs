@@ -1,7 +1,7 @@
 //! What a driver knows, and what each kind of operation does with it: its descriptors, what it holds for them, and the lists in which
 //! they wait.
 
-use super::endpoint::{BELL_EDGES, Endpoint, EndpointKind, List, Listed, Readable, Receiving, edges};
+use super::endpoint::{BELL_EDGES, Endpoint, EndpointKind, Listed, NO_NEIGHBOUR, Readable, Receiving, edges};
 use super::kept::{KeptSends, Parted};
 use super::opened::Ports;
 use super::source::{BELL, ReadinessSource};
@@ -74,6 +74,67 @@ pub(super) struct Loan {
     pub(super) number: i32,
     /// Another process has it as well, and goes on with it.
     pub(super) outlives: bool,
+}
+
+/// A list of endpoints, first in, first out, linked through their table.
+pub(super) struct List {
+    listed: Listed,
+    first: u32,
+    last: u32,
+}
+
+impl List {
+    pub(super) fn new(listed: Listed) -> Self {
+        assert!(listed != Listed::Nowhere);
+        Self { listed, first: NO_NEIGHBOUR, last: NO_NEIGHBOUR }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == NO_NEIGHBOUR
+    }
+
+    pub(super) fn push(&mut self, endpoints: &mut Slab<Endpoint>, key: Key) {
+        let last = self.last;
+        let endpoint = endpoints.at_mut(key.index);
+        assert!(endpoint.listed == Listed::Nowhere, "an endpoint stands in one list at most");
+        endpoint.listed = self.listed;
+        (endpoint.previous, endpoint.next) = (last, NO_NEIGHBOUR);
+        match last {
+            NO_NEIGHBOUR => self.first = key.index,
+            last => {
+                let before = endpoints.at_mut(last);
+                assert!(before.next == NO_NEIGHBOUR && before.listed == self.listed, "the last of a list has nobody behind it");
+                before.next = key.index;
+            }
+        }
+        self.last = key.index;
+    }
+
+    pub(super) fn pop(&mut self, endpoints: &mut Slab<Endpoint>) -> Option<Key> {
+        if self.is_empty() {
+            return None;
+        }
+        let key = endpoints.key_at(self.first);
+        self.remove(endpoints, key);
+        Some(key)
+    }
+
+    pub(super) fn remove(&mut self, endpoints: &mut Slab<Endpoint>, key: Key) {
+        let endpoint = endpoints.at_mut(key.index);
+        assert!(endpoint.listed == self.listed, "an endpoint is removed from the list in which it stands");
+        endpoint.listed = Listed::Nowhere;
+        let (previous, next) = (endpoint.previous, endpoint.next);
+        assert!((previous == NO_NEIGHBOUR) == (self.first == key.index), "only the first of a list has nobody before it");
+        assert!((next == NO_NEIGHBOUR) == (self.last == key.index), "only the last of a list has nobody behind it");
+        match previous {
+            NO_NEIGHBOUR => self.first = next,
+            previous => endpoints.at_mut(previous).next = next,
+        }
+        match next {
+            NO_NEIGHBOUR => self.last = previous,
+            next => endpoints.at_mut(next).previous = previous,
+        }
+    }
 }
 
 /// A driver that waits until its descriptors are ready and then uses them. Lives on its lane's thread.
@@ -399,5 +460,28 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
     pub(super) fn address_of(&self, socket: Socket) -> Result<Address, Fault> {
         let endpoint = self.socket(socket).ok_or(Fault::CANCELLED)?;
         sockets::local_address(endpoint.descriptor.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_keep_their_order_when_members_leave() {
+        let mut table = Slab::new();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let mut enter = |_| table.insert(Endpoint::new(null.try_clone().unwrap().into(), EndpointKind::Stream));
+        let keys = [0, 1, 2, 3].map(&mut enter);
+        let mut list = List::new(Listed::Ready);
+        keys.iter().for_each(|&key| list.push(&mut table, key));
+        list.remove(&mut table, keys[0]);
+        list.remove(&mut table, keys[2]);
+        list.push(&mut table, keys[0]);
+        list.remove(&mut table, keys[0]);
+        list.push(&mut table, keys[2]);
+        let order: Vec<_> = std::iter::from_fn(|| list.pop(&mut table)).collect();
+        assert_eq!(order, [keys[1], keys[3], keys[2]]);
+        assert!(list.is_empty());
     }
 }

@@ -9,8 +9,8 @@ use corelane_os::errno::fault_of;
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
 use corelane_seam::{
-    Address, Chain, Completion, Fault, File, Handle, Lease, Op, Outcome, Piped, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Segment,
-    Socket, StreamOp, StreamOptions, StreamOutcome,
+    Address, Chain, Completion, Fault, File, Handle, Lease, Op, Outcome, Piped, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Socket,
+    StreamOp, StreamOptions, StreamOutcome,
 };
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -271,8 +271,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         completions: &mut Vec<Completion>,
     ) -> Option<(usize, Option<Fault>, bool)> {
         let asked = chain.len();
-        let is_piped = matches!(chain.front(), Some(Segment::Piped(_)));
-        let means = (asked >= self.tuning.zero_copy_bytes && !is_piped).then(|| self.means_of(key, completions));
+        // Of what has a way of its own no notice will tell.
+        let may_ask = asked >= self.tuning.zero_copy_bytes && chain.segments().any(|segment| !stream::leaves_apart(segment));
+        let means = may_ask.then(|| self.means_of(key, completions));
         let (sent, is_released) = if means == Some(Means::Uncopied) {
             self.send_uncopied(key, handle, chain)
         } else {

@@ -274,6 +274,26 @@ mod tests {
         assert_eq!(sends, SendCounters { uncopied: 1, copied_anyway: 1, copied_seen: 20, ..SendCounters::default() });
     }
 
+    /// A send of sealed memory has no notice: whether the kernel copies, the next of other memory asks.
+    #[test]
+    fn what_leaves_with_its_pages_asks_for_nothing() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let (mut driver, socket, peer) = joined(&arena, Tuning::default().zero_copy_bytes(1));
+        let mut chain = Chain::new();
+        chain.push(corelane_os::sealed_file::seal(&[&[7; 64 << 10]]).unwrap());
+        driver.push(SEND, StreamOp::Send { socket, chain }.into());
+        let sent = std::iter::repeat_with(|| ()).find_map(|()| collect(&mut driver).pop()).unwrap();
+        let sends = driver.counters().sends;
+        assert!(sent.released && sends == SendCounters { sealed: 1, ..SendCounters::default() }, "{sends:?}");
+        let mut left = 64 << 10;
+        while left > 0 {
+            corelane_os::testing::wait_for(peer.as_fd(), libc::POLLIN);
+            left -= rustix::io::read(&peer, &mut vec![0; left]).unwrap();
+        }
+        assert!(!send(&mut driver, &arena, socket, 4096).released);
+        assert_eq!(driver.counters().sends, SendCounters { uncopied: 1, sealed: 1, ..driver.counters().sends });
+    }
+
     #[test]
     fn a_full_socket_takes_no_ask_and_no_count() {
         let arena = Arena::new(4 << 20).unwrap();

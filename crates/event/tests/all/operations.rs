@@ -4,7 +4,7 @@ use corelane_event::{Change, Event, Events, Filter, Flags, Lent, Memory, Operati
 use corelane_os::testing::wait_until_readable;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
@@ -205,7 +205,8 @@ fn a_01_connections_are_accepted_and_made() {
 #[test]
 fn a_01_a_connection_that_nobody_takes_ends_with_why() {
     let queue = Events::new().unwrap();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // A port that no system gives to anybody (tcpmux).
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
     let socket = corelane_os::sockets::connecting(&address.into(), None, &Default::default()).unwrap();
     submit(&queue, 1, Work::connect(socket.as_raw_fd(), &address));
     assert_eq!(ended(&queue, 1).0.notes, ECONNREFUSED);

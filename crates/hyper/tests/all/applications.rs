@@ -15,7 +15,7 @@ use corelane::Lanes;
 use corelane::admin::watch::{LaneCounter, Reader, ServiceCounter};
 use corelane::lanes::Running;
 use corelane::service::Limits;
-use corelane_testkit::skip;
+use corelane_testkit::{free, skip};
 use corelane_tls::{Pem, Server};
 use hyper::service::service_fn;
 use hyper_util::service::TowerToHyperService;
@@ -49,11 +49,6 @@ fn application(upstream: SocketAddr) -> (tokio::runtime::Runtime, Running, Socke
     let lanes = application::lanes("tcp://127.0.0.1:0", upstream, runtime.handle().clone());
     let (running, address) = started(lanes.map(|lanes| lanes.lanes(1)));
     (runtime, running, address)
-}
-
-/// An address where nobody is.
-fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 /// Whether a program is installed; if not, the test is skipped by name.
@@ -138,7 +133,7 @@ fn extractors_times_and_spawned_tasks_work() {
     if lacks("curl", "extractors_times_and_spawned_tasks_work") {
         return;
     }
-    let (_runtime, _running, address) = application(nobody());
+    let (_runtime, _running, address) = application(free());
     for version in VERSIONS {
         assert_eq!(curl(version, address, "/hello/lane", &[]), "hello, lane\n");
         let json = ["--json", r#"{"numbers":[1,2,39]}"#];
@@ -157,7 +152,8 @@ fn a_handler_asks_another_server_by_a_client_of_tokios() {
     if lacks("curl", "a_handler_asks_another_server_by_a_client_of_tokios") {
         return;
     }
-    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    // An address that no other test uses, so that nobody is there when it is closed.
+    let upstream = TcpListener::bind("127.0.0.15:0").unwrap();
     let (_runtime, _running, address) = application(upstream.local_addr().unwrap());
     let answering = std::thread::spawn(move || {
         for _ in 0..2 {
@@ -180,7 +176,7 @@ fn bodies_use_tokio_as_they_are_polled_and_dropped() {
     if lacks("curl", "bodies_use_tokio_as_they_are_polled_and_dropped") {
         return;
     }
-    let (_runtime, running, address) = application(nobody());
+    let (_runtime, running, address) = application(free());
     for (version, ended) in VERSIONS.into_iter().zip(1..) {
         assert_eq!(curl(version, address, "/ticks/3", &[]), "tick\n".repeat(3));
         while curl(version, address, "/ended", &[]) != format!("{ended}\n") {}
@@ -211,13 +207,13 @@ fn a_program_with_threads_of_its_own_drains_when_it_is_told_to_end() {
         // tidy: allow(worker) tokio's name
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let place = std::env::var(CHILD).unwrap();
-        application::lanes(&place, nobody(), runtime.handle().clone()).unwrap().lanes(1).run().unwrap();
+        application::lanes(&place, free(), runtime.handle().clone()).unwrap().lanes(1).run().unwrap();
         // A process that is killed prints nothing more.
         println!("has drained");
         return;
     }
     let name = "applications::a_program_with_threads_of_its_own_drains_when_it_is_told_to_end";
-    let address = nobody();
+    let address = free();
     let mut command = Command::new(std::env::current_exe().unwrap());
     let command = command.args(["--exact", name, "--nocapture"]).env(CHILD, format!("tcp://{address}"));
     let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
@@ -311,7 +307,7 @@ fn bodies_stream_both_ways() {
     if lacks("curl", "bodies_stream_both_ways") {
         return;
     }
-    let (_runtime, _running, address) = application(nobody());
+    let (_runtime, _running, address) = application(free());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("content");
     let bytes: Vec<u8> = (0..1_250_000_u32).flat_map(u32::to_le_bytes).collect();
@@ -347,7 +343,7 @@ fn h2load_sends_bodies_in_many_streams_at_once() {
     if lacks("h2load", "h2load_sends_bodies_in_many_streams_at_once") {
         return;
     }
-    let (_runtime, _running, address) = application(nobody());
+    let (_runtime, _running, address) = application(free());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("content");
     std::fs::write(&path, vec![b'x'; 100_000]).unwrap();
@@ -360,7 +356,7 @@ fn h2load_sends_bodies_in_many_streams_at_once() {
 
 #[test]
 fn requests_in_one_segment_are_answered_in_order_and_bad_ones_refused() {
-    let (_runtime, _running, address) = application(nobody());
+    let (_runtime, _running, address) = application(free());
     let mut stream = connected(address);
     let one = |name: &str, last: &str| format!("GET /hello/{name} HTTP/1.1\r\nhost: x\r\n{last}\r\n");
     stream.write_all([one("a", ""), one("b", ""), one("c", "connection: close\r\n")].concat().as_bytes()).unwrap();
@@ -380,7 +376,7 @@ fn requests_in_one_segment_are_answered_in_order_and_bad_ones_refused() {
 
 #[test]
 fn a_peer_that_does_not_read_is_waited_for_in_bounded_memory() {
-    let (_runtime, running, address) = application(nobody());
+    let (_runtime, running, address) = application(free());
     let mut stream = connected(address);
     stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     stream.write_all(b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 67108864\r\n\r\n").unwrap();
@@ -400,7 +396,7 @@ fn a_peer_that_does_not_read_is_waited_for_in_bounded_memory() {
 
 #[test]
 fn a_client_that_vanishes_takes_its_request_with_it() {
-    let (_runtime, running, address) = application(nobody());
+    let (_runtime, running, address) = application(free());
     for _ in 0..50 {
         let mut stream = connected(address);
         stream.write_all(b"GET /wait?milliseconds=10000 HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
@@ -416,7 +412,7 @@ fn a_client_that_vanishes_takes_its_request_with_it() {
 
 #[test]
 fn a_drain_answers_what_was_asked_and_lets_idle_clients_go() {
-    let (_runtime, running, address) = application(nobody());
+    let (_runtime, running, address) = application(free());
     let mut idle = connected(address);
     idle.write_all(b"GET /hello/idle HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     let mut answer = [0; 64];
@@ -508,7 +504,7 @@ fn bodies_stream_both_ways_behind_tls() {
     }
     // tidy: allow(worker) tokio's name
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let lanes = application::lanes("tcp://127.0.0.1:0", nobody(), runtime.handle().clone());
+    let lanes = application::lanes("tcp://127.0.0.1:0", free(), runtime.handle().clone());
     let behind = Behind::tls(lanes.map(|lanes| lanes.lanes(1)));
     let (from, back) = (behind.folder.path().join("body"), behind.folder.path().join("back"));
     let bytes: Vec<u8> = (0..750_000_u32).flat_map(u32::to_le_bytes).collect();

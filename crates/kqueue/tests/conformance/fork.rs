@@ -162,7 +162,7 @@ pub const CASES: &[Case] = &[
 
 /// Makes a queue and takes a trigger, a signal and a byte from it. A child that waits for a lock of its parent's is ended by an alarm.
 fn uses_a_queue() -> bool {
-    nix::unistd::alarm::set(5);
+    nix::unistd::alarm::set(60);
     let queue = Queue::new();
     let (read, write) = pipe();
     queue.set(&[ev(1, USER, ADD | ONESHOT), ev(1, USER, 0).notes(NOTE_TRIGGER)]);

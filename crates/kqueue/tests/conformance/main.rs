@@ -73,7 +73,7 @@ const VARIABLE: &str = "CORELANE_KQUEUE_CASE";
 /// Names the face that it runs on, where that is not kqueue(2).
 const FACE: &str = "CORELANE_KQUEUE_FACE";
 /// Seconds after which a case that waits in vain is killed.
-const SECONDS: u32 = 30;
+const SECONDS: u32 = 300;
 
 fn main() -> ExitCode {
     match std::env::var(VARIABLE) {

@@ -9,9 +9,11 @@ use super::shared;
 
 /// Where the source of a package lies, and is built; none, and the test is skipped by name, where it cannot be had.
 pub fn fetched(test: &str, package: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(package);
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = kept.join(package);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fetch.sh");
-    let fetched = Command::new("sh").arg(script).arg(package).arg(&folder).output().unwrap();
+    let mut fetch = Command::new("sh");
+    let fetched = fetch.arg(script).arg(package).arg(&folder).env("CORELANE_APT", kept.join("apt")).output().unwrap();
     if fetched.status.success() {
         return Some(folder);
     }

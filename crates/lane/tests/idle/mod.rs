@@ -53,6 +53,10 @@ impl Driver for Idle {
         None
     }
 
+    fn broken(&self, _: Socket) -> Option<Fault> {
+        None
+    }
+
     fn dropped(&self, _: Socket) -> Option<u32> {
         None
     }

@@ -27,6 +27,8 @@ pub struct Account {
     pub sent: u64,
     pub received: u64,
     pub came_back: u64,
+    /// Those that came once all lanes were quiet, and were there still at the end.
+    pub left: u64,
 }
 
 pub struct Packets {
@@ -178,5 +180,10 @@ impl Work for Packets {
         self.guard.rests(kit);
         self.closing = true;
         kit.submit(Handle::new(CLOSE, 0, 0), Op::Close { socket: self.socket, reset: false });
+    }
+
+    fn end(&mut self, _kit: &mut Kit) {
+        assert!(self.stream.is_empty() || self.closing, "what has come is handled while its lane serves");
+        self.account.borrow_mut().left += self.stream.len() as u64;
     }
 }

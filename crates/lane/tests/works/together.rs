@@ -182,7 +182,7 @@ fn run(seed: u64, faults: Faults, lanes: usize, plot: Option<Plot>) -> Seen {
     let account = stage.account.borrow();
     if plot.is_none_or(|plot| plot.kind != 0) {
         assert_eq!(account.sent, account.received, "every message arrives");
-        assert_eq!(account.arrived, account.handled + lost(&account), "every frame is handled once");
+        assert_eq!(account.arrived, account.handled + lost(&account) + account.left, "every frame is handled once");
     }
     let foreign = stage.rig.count(LaneCounter::CompletionsForeign);
     // Only timers that had come, and were stopped, as the events ended by themselves.

@@ -57,7 +57,7 @@ fn a_program_of_ones_own_is_given_its_socket_says_that_it_is_ready_and_drains() 
     manager.set_read_timeout(Some(PATIENCE)).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let metrics = corelane_testkit::free();
     let test = "managed::a_program_of_ones_own_is_given_its_socket_says_that_it_is_ready_and_drains";
     let mut command = Command::new("sh");
     command.args(["-c", HANDS_OVER]).arg(std::env::current_exe().unwrap()).args(["--exact", test, "--nocapture"]);

@@ -7,7 +7,7 @@ use corelane::admin::watch::{
 use corelane_metrics::{CLIENTS_MAX, Listen, Metrics};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a test waits for anything.
 const LONG: Duration = Duration::from_secs(60);
@@ -35,7 +35,11 @@ fn set(page: &Page, lane: usize, state: LaneState, last_turn: u64) {
 }
 
 fn serve(page: &Page) -> (Metrics, SocketAddr) {
-    let listen = Listen { metrics: Some("127.0.0.1:0".parse().unwrap()), ..Listen::default() };
+    serve_at(page, "127.0.0.1:0")
+}
+
+fn serve_at(page: &Page, place: &str) -> (Metrics, SocketAddr) {
+    let listen = Listen { metrics: Some(place.parse().unwrap()), ..Listen::default() };
     let server = Metrics::start(Reader::of(page).unwrap(), &listen).unwrap();
     let (what, address) = server.places().next().unwrap();
     assert_eq!(what, "metrics");
@@ -301,14 +305,23 @@ fn a_thousand_who_ask_at_once_are_all_answered() {
 #[test]
 fn an_end_breaks_off_who_is_there_and_frees_the_address() {
     let page = page(1, 1);
-    let (server, address) = serve(&page);
+    // An address that no other test uses, so that nobody else takes the port.
+    let (server, address) = serve_at(&page, "127.0.0.13:0");
     let waiting = asked(address, "GET /met");
     assert_eq!(status(&get(address, "/readyz")), "200");
     drop(server);
     assert_eq!(answer(waiting), None);
-    assert!(TcpStream::connect(address).is_err());
+    // A program that another test starts has a copy of the listener until it begins.
+    let give_up = Instant::now() + LONG;
+    let taken = loop {
+        let is_gone = TcpStream::connect(address).is_err();
+        match std::net::TcpListener::bind(address) {
+            Ok(taken) if is_gone => break taken,
+            found => assert!(Instant::now() < give_up, "the address is not free: {found:?}"),
+        }
+        std::thread::yield_now();
+    };
     let again = Listen { metrics: Some(address), ..Listen::default() };
-    let taken = std::net::TcpListener::bind(address).unwrap();
     let error = Metrics::start(Reader::of(&page).unwrap(), &again).unwrap_err();
     assert!(error.to_string().contains(&address.to_string()), "{error}");
     drop(taken);

@@ -184,7 +184,9 @@ mod tests {
     }
 
     fn is_told_of_a_child(connector: &Connector) -> bool {
+        let alone = crate::testing::network::alone();
         let mut child = std::process::Command::new("true").spawn().expect("a program can be started");
+        drop(alone);
         let id = child.id();
         assert!(child.wait().expect("it ends").success());
         let ended = Deed::Exit { process: id, status: 0 };

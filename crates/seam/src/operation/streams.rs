@@ -20,8 +20,9 @@ pub struct StreamOptions {
     /// Silence after which the peer is probed (SO_KEEPALIVE with TCP_KEEPIDLE), in whole seconds, what is less rounded up, up to 9 hours; zero
     /// never probes. Default 60 seconds.
     pub keep_alive: Duration,
-    /// How long sent data may stay unacknowledged, or unsent because the peer takes none (TCP_USER_TIMEOUT), in whole milliseconds, what is less
-    /// rounded up; zero leaves it to the kernel. Default 90 seconds: longer than a service's own limit for slow readers.
+    /// How long sent data may stay unacknowledged, or unsent because the peer's window is closed (TCP_USER_TIMEOUT), in whole milliseconds, what is
+    /// less rounded up; zero, the default, leaves it to the kernel. Linux counts from the first probe of a closed window, and begins anew only where a window
+    /// has room for all that was to be sent next. A peer with a small window, or one that reads in jumps, is cut by that though it takes bytes all the while.
     pub user_timeout: Duration,
     /// Bytes of the kernel's send buffer (SO_SNDBUF); 0 leaves it to the kernel's own tuning, the default.
     pub send_buffer_bytes: u32,
@@ -38,7 +39,7 @@ impl StreamOptions {
         Self {
             no_delay: true,
             keep_alive: Duration::from_secs(60),
-            user_timeout: Duration::from_secs(90),
+            user_timeout: Duration::ZERO,
             send_buffer_bytes: 0,
             receive_buffer_bytes: 0,
             peer_begins: false,

@@ -124,7 +124,7 @@ fn lanes_with_descriptor_tables_of_their_own_enter() {
         for means in MEANS {
             let selector = selector(means, LANES);
             let group = selector.group(Transport::Udp).unwrap();
-            let address = claim(Transport::Udp, &server().into(), false, false).unwrap().inet().unwrap();
+            let address = claim(Transport::Udp, &server().into(), false, false).unwrap().address.inet().unwrap();
             let clients = network.clients(Transport::Udp, address, FLOWS);
             let (step, arrived) = (Barrier::new(LANES + 1), AtomicUsize::new(0));
             let lane = |lane| {
@@ -202,7 +202,8 @@ fn nothing_stays_of_a_process_that_was_killed() {
 
 fn hold_a_group() {
     let selector = selector(Means::Program, LANES);
-    let lanes = Lanes::open(&selector, Transport::Tcp, SocketAddr::from(([127, 0, 0, 1], 0)), LANES);
+    // An address that no other test uses, so that nobody else takes the port.
+    let lanes = Lanes::open(&selector, Transport::Tcp, SocketAddr::from(([127, 0, 78, 1], 0)), LANES);
     println!("\nholding {}", lanes.address());
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }

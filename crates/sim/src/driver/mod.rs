@@ -134,6 +134,14 @@ impl Driver for SimDriver {
         }
     }
 
+    fn broken(&self, socket: Socket) -> Option<Fault> {
+        let state = &mut *self.world.0.borrow_mut();
+        match state.lanes[self.lane].sockets.peek(socket)? {
+            Body::Stream(at) => state.net.held(at.stream).broken(at.side),
+            _ => None,
+        }
+    }
+
     fn dropped(&self, socket: Socket) -> Option<u32> {
         let state = self.world.0.borrow();
         match state.lanes[self.lane].sockets.peek(socket)? {

@@ -54,6 +54,12 @@ impl Stream {
         }
     }
 
+    /// Why `side` was broken off; behind the other's end nothing was.
+    pub(crate) fn broken(&mut self, side: usize) -> Option<Fault> {
+        let has_finished = self.pipes[1 - side].finish == Finish::Arrived;
+        if has_finished { None } else { self.ends[side].fault.take() }
+    }
+
     /// Bytes that `side` may send now.
     pub(crate) fn outgoing(&mut self, side: usize) -> Result<usize, Fault> {
         let end = &mut self.ends[side];

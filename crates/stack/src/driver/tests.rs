@@ -46,10 +46,6 @@ impl Report for Operator {
     fn line(&mut self, record: Record) {
         self.0.borrow_mut().push(record.to_string());
     }
-
-    fn dropped(&self) -> u64 {
-        0
-    }
 }
 
 /// What somebody has a work do once.

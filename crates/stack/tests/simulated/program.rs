@@ -30,10 +30,6 @@ impl Operator for Listener {
             || record.text.contains(" has an MTU of ");
         assert!(is_of_port, "a lane has something to tell: {record}");
     }
-
-    fn dropped(&self) -> u64 {
-        0
-    }
 }
 
 /// Is told of each datagram instead of its sender: of whom it is, and its payload.

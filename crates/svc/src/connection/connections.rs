@@ -91,6 +91,11 @@ impl Connections {
         self.entries.get_mut(id.into())
     }
 
+    /// Whether something has come on a connection that is still to be worked off.
+    pub(crate) fn has_news(&mut self, id: ConnectionId) -> bool {
+        self.find(id).is_some_and(|connection| connection.is_ready)
+    }
+
     /// The connection at an index of which the caller knows that it is there: an entry lives from its admission until its socket is closed.
     pub(crate) fn there(&mut self, index: u32) -> &mut Connection {
         self.entries.at_mut(index)
@@ -195,7 +200,7 @@ impl Connections {
         assert!(connection.machine.has_ended(), "a connection goes behind its end: {:?}", connection.machine);
         assert!(connection.timer.is_none(), "no deadline comes for what is gone");
         if let Some(busy) = connection.busy.take() {
-            agenda.recycle(busy);
+            agenda.boxes.recycle(busy);
         }
         connection.transform.take()
     }

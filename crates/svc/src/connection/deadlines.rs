@@ -1,7 +1,8 @@
 //! The limits of a connection in time: which of them comes first, and what is judged when it is over.
 
+use crate::connection::busy::{Blocked, Busy};
 use crate::connection::delivery::Delivery;
-use crate::connection::entry::{Blocked, Busy, Connection};
+use crate::connection::entry::Connection;
 use crate::connection::found::Found;
 use crate::connection::machine::{Draining, Phase};
 use crate::limits::{Limits, RATE_GRACE, SECOND};
@@ -13,6 +14,13 @@ use std::time::Duration;
 
 /// The end of the stream counts for so much of what the system holds, until the peer has noted it: there is nothing else where the peer has all.
 const END_ALONE: usize = 1;
+
+/// How long a connection whose input waits may hear nothing of its peer, until the system is asked whether it is still there.
+const DEAF: u64 = SECOND;
+/// So many times it is asked one second after the other, for as long as `send_limit` usually is. Then it is asked at times that double, and so often at the most: a lane on which nothing
+/// happens is to rest.
+const DEAF_STEADY: u8 = 60;
+const DEAF_LOOKS_MAX: u8 = DEAF_STEADY + 12;
 
 impl Found<'_> {
     /// Has the timer run for as long as it may take to open.
@@ -26,15 +34,45 @@ impl Found<'_> {
     pub(crate) fn set_deadline(&mut self, kit: &mut Kit) {
         let Connection { timer, timer_at, machine, .. } = &*self.connection;
         debug_assert!(timer.is_some() || *timer_at == u64::MAX || machine.has_ended(), "who awaits a time has a timer");
-        let Some((deadline, _)) = self.deadline() else { return };
+        let Some((deadline, _)) = self.connection.deadline(self.limits()) else { return };
         if deadline >= self.connection.timer_at {
             return;
         }
+        self.move_timer(kit, deadline);
+    }
+
+    /// Its input waits at a bound, so nothing tells that it was broken off: the timer comes within a second, whatever its limits, and the system is asked. Whoever waits for less
+    /// costs nothing but a look at the clock.
+    pub(crate) fn time_deafness(&mut self, kit: &mut Kit) {
+        debug_assert!(self.is_connected(), "whose input waits has its socket");
+        let at = kit.now() + DEAF;
+        if self.connection.is_deaf() && at < self.connection.timer_at {
+            self.connection.deaf_looks = 0;
+            self.move_timer(kit, at);
+        }
+    }
+
+    /// The timer has come of one that hears nothing: the system is asked, and asked again later.
+    fn look_whether_there(&mut self, kit: &mut Kit) {
+        debug_assert!(self.connection.is_deaf(), "whoever hears is told");
+        let looks = self.connection.deaf_looks;
+        if looks >= DEAF_LOOKS_MAX {
+            return;
+        }
+        self.agenda.deliveries.ask_whether_there(self.id);
+        self.connection.deaf_looks = looks + 1;
+        let at = kit.now() + (DEAF << looks.saturating_sub(DEAF_STEADY));
+        if at < self.connection.timer_at {
+            self.move_timer(kit, at);
+        }
+    }
+
+    fn move_timer(&mut self, kit: &mut Kit, to: u64) {
         assert!(!self.connection.machine.has_ended(), "what has ended waits for nothing but its close");
         if let Some(timer) = self.connection.timer.take() {
             kit.stop_timer(timer);
         }
-        self.start_timer(kit, deadline);
+        self.start_timer(kit, to);
     }
 
     fn start_timer(&mut self, kit: &mut Kit, deadline: u64) {
@@ -44,23 +82,21 @@ impl Found<'_> {
         self.connection.timer = Some(kit.start_timer(deadline, handle));
     }
 
-    /// The next deadline of the connection, and which limit it belongs to.
-    fn deadline(&self) -> Option<(u64, Limit)> {
-        self.connection.deadline(self.limits())
-    }
-
     /// The timer has come; returns the limit that is over. It may be too early: deadlines that move back do not move it.
     pub(crate) fn timer_came(&mut self, kit: &mut Kit) -> Option<Limit> {
         debug_assert!(self.connection.timer.is_some() || self.connection.machine.has_ended(), "a timer comes that was started");
         (self.connection.timer, self.connection.timer_at) = (None, u64::MAX);
-        let passed = self.deadline().filter(|(deadline, _)| *deadline <= kit.now()).map(|(_, limit)| limit);
         let limits = *self.limits();
+        let passed = self.connection.deadline(&limits).filter(|(deadline, _)| *deadline <= kit.now()).map(|(_, limit)| limit);
         match passed {
             Some(Limit::Rate) if self.connection.judge_rate(kit.now(), &limits) => {}
             Some(limit) => return Some(limit),
             None => {}
         }
         self.set_deadline(kit);
+        if self.connection.is_deaf() {
+            self.look_whether_there(kit);
+        }
         None
     }
 
@@ -130,7 +166,14 @@ pub(crate) enum Limit {
 }
 
 impl Connection {
-    /// The first deadline that is running.
+    /// Whether nothing is under way that would tell that it was broken off. So it is while its input waits at a bound.
+    pub(crate) fn is_deaf(&self) -> bool {
+        let Self { machine, .. } = self;
+        let hears = machine.is_receiving() || machine.peer_has_finished() || machine.is_sending();
+        machine.phase() == Phase::Open && !hears
+    }
+
+    /// The first deadline that is running, and which limit it belongs to.
     fn deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         let phase = self.machine.phase();
         if phase == Phase::Handshake {

@@ -3,7 +3,7 @@
 
 use crate::limits::{Limits, SECOND};
 use crate::words::names::ConnectionId;
-use corelane_seam::{Driver, Socket, nanoseconds};
+use corelane_seam::{Driver, Fault, Socket, nanoseconds};
 
 /// What a peer takes while something waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,9 @@ impl Kept {
 pub(crate) struct Deliveries {
     to_ask: Vec<ConnectionId>,
     answers: Vec<(ConnectionId, Kept)>,
+    /// Those that hear nothing, of which is asked whether they are still there, and those that are not.
+    deaf: Vec<ConnectionId>,
+    broken: Vec<(ConnectionId, Fault)>,
 }
 
 impl Deliveries {
@@ -112,8 +115,28 @@ impl Deliveries {
         self.answers.pop()
     }
 
+    /// The system is to be asked whether this one, which hears nothing, is still there.
+    pub(crate) fn ask_whether_there(&mut self, id: ConnectionId) {
+        self.deaf.push(id);
+    }
+
+    /// One of which that is to be asked.
+    pub(crate) fn next_deaf(&mut self) -> Option<ConnectionId> {
+        self.deaf.pop()
+    }
+
+    /// That one was broken off, and this is why.
+    pub(crate) fn tell_broken(&mut self, id: ConnectionId, why: Fault) {
+        self.broken.push((id, why));
+    }
+
+    /// One that was broken off, and why.
+    pub(crate) fn next_broken(&mut self) -> Option<(ConnectionId, Fault)> {
+        self.broken.pop()
+    }
+
     /// Whether something is to be asked, or to be judged.
     pub(crate) fn has_work(&self) -> bool {
-        !(self.to_ask.is_empty() && self.answers.is_empty())
+        !(self.to_ask.is_empty() && self.answers.is_empty() && self.deaf.is_empty() && self.broken.is_empty())
     }
 }

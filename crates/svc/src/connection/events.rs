@@ -1,7 +1,7 @@
 //! What the driver's events, notices and calls into its service do to a connection. Each takes what it needs as arguments, and hands back what concerns more than the connection.
 
+use crate::connection::busy::{Blocked, Busy, Fill};
 use crate::connection::entry::Connection;
-use crate::connection::entry::{Blocked, Busy, Fill};
 use crate::connection::found::{About, Found};
 use crate::connection::input::{Input, InputEnd};
 use crate::connection::machine::Phase;
@@ -180,7 +180,7 @@ impl Found<'_> {
         self.count(ServiceCounter::SendsShort, (!rest.is_empty()).into());
         self.connection.machine.sent(is_released);
         let unsent = self.connection.take_back(kit, &self.state.limits, bytes, rest, is_released);
-        self.agenda.keep_chain(unsent);
+        self.agenda.boxes.keep_chain(unsent);
     }
 
     /// Memory of a send that had ended is released: whoever waited for that goes on. Returns the other of its pair, which may have.
@@ -198,7 +198,7 @@ impl Found<'_> {
         debug_assert!(self.connection.socket.is_some(), "what has left was sent by what was open");
         if self.connection.is_settled() && !self.idles_before_its_timer() {
             // It had nothing but this send under way.
-            self.connection.busy.take().into_iter().for_each(|busy| self.agenda.keep(busy));
+            self.connection.busy.take().into_iter().for_each(|busy| self.agenda.boxes.keep(busy));
             return None;
         }
         self.mark_dirty();
@@ -453,7 +453,7 @@ impl Found<'_> {
     pub(crate) fn drop_box(&mut self) {
         assert!(self.connection.machine.has_ended(), "a box goes behind the end");
         if let Some(busy) = self.connection.busy.take() {
-            self.agenda.recycle(busy);
+            self.agenda.boxes.recycle(busy);
         }
     }
 

@@ -195,7 +195,7 @@ impl Found<'_> {
         if !connection.machine.may_send() || has_none {
             return;
         }
-        let mut chain = agenda.chain();
+        let mut chain = agenda.boxes.chain();
         match is_plain {
             true if busy.output.has_far_files() => busy.output.move_near(&mut chain),
             true => std::mem::swap(&mut busy.output.chain, &mut chain),
@@ -250,8 +250,10 @@ impl Found<'_> {
             self.count(counter, 1);
         }
         self.connection.is_at_bound = hit.is_some();
-        if step == Step::Receive && pause.is_none() {
-            self.arm_receive(kit, piped);
+        match pause {
+            Some(_) => self.time_deafness(kit),
+            None if step == Step::Receive => self.arm_receive(kit, piped),
+            None => {}
         }
         true
     }
@@ -339,7 +341,7 @@ impl Found<'_> {
         // The last word that is still to come has its time in the box.
         if !is_ready && !owes_last_word && busy.is_idle() {
             // reason: it was there just now.
-            self.agenda.keep(self.connection.busy.take().expect("a box that is put away is there"));
+            self.agenda.boxes.keep(self.connection.busy.take().expect("a box that is put away is there"));
             return;
         }
         if busy.holds_bytes() {

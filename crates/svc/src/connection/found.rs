@@ -1,7 +1,7 @@
 //! A connection that was looked up, with what it needs of its lane: the lists in which it stands, and who pays. Each event, call or flush looks it up once and hands it on.
 
+use crate::connection::busy::{Boxes, Busy};
 use crate::connection::delivery::Deliveries;
-use crate::connection::entry::Busy;
 use crate::connection::entry::Connection;
 use crate::connection::machine::{Machine, Phase};
 use crate::limits::{Limits, SECOND};
@@ -14,7 +14,7 @@ use crate::words::names::{ConnectionId, Ending};
 use crate::words::ticket::LostTickets;
 use corelane_lane::Kit;
 use corelane_seam::ordered::Ordered;
-use corelane_seam::{Arena, Chain, Handle, Payer};
+use corelane_seam::{Arena, Handle, Payer};
 use corelane_watch::{ConnectionRows, ConnectionState, ServiceCounter};
 use std::collections::VecDeque;
 
@@ -86,12 +86,12 @@ impl Found<'_> {
     pub(super) fn busy(&mut self, arena: &Arena) -> &mut Busy {
         debug_assert!(!self.connection.machine.has_ended(), "what has ended has nothing under way");
         let Self { id, connection, agenda, .. } = self;
-        connection.busy.get_or_insert_with(|| agenda.busy(*id, arena))
+        connection.busy.get_or_insert_with(|| agenda.boxes.take(*id, arena, &agenda.lost))
     }
 
     /// The same, taken out for a call; to be put back.
     pub(super) fn take_busy(&mut self, arena: &Arena) -> Box<Busy> {
-        self.connection.busy.take().unwrap_or_else(|| self.agenda.busy(self.id, arena))
+        self.connection.busy.take().unwrap_or_else(|| self.agenda.boxes.take(self.id, arena, &self.agenda.lost))
     }
 
     /// Changes the state of its life, tells readers of an ending that is decided by that, and counts a handshake that begins or ends.
@@ -212,8 +212,6 @@ impl About {
 const LOOK_AT_PLACES: u64 = SECOND / 10;
 /// Marks the timer of places; the other timer of this class has 0.
 pub(crate) const PLACES: u32 = 1;
-/// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
-const POOL_MAX: usize = 256;
 
 /// Who waits for a place with the helper threads, and is called again when there is one.
 #[derive(Clone, Copy)]
@@ -231,10 +229,8 @@ pub(crate) struct Agenda {
     pub(crate) ready: VecDeque<u32>,
     /// Those to be looked at when this turn is flushed.
     pub(crate) dirty: VecDeque<u32>,
-    #[expect(clippy::vec_box, reason = "a box goes to its connection and comes back without being moved")]
-    pool: Vec<Box<Busy>>,
-    /// Empty chains with storage, for the next sends.
-    chains: Vec<Chain>,
+    /// Storage to reuse.
+    pub(super) boxes: Boxes,
     pub(crate) lost: LostTickets,
     pub(crate) memory: Memory,
     pub(crate) deliveries: Deliveries,
@@ -301,42 +297,6 @@ impl Agenda {
         !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty())
             || self.handshakes_ended
             || self.deliveries.has_work()
-    }
-
-    /// Storage for a chain.
-    pub(super) fn chain(&mut self) -> Chain {
-        debug_assert!(self.chains.last().is_none_or(Chain::is_empty), "what is kept for reuse holds nothing");
-        self.chains.pop().unwrap_or_default()
-    }
-
-    /// Keeps an empty chain's storage.
-    pub(super) fn keep_chain(&mut self, chain: Chain) {
-        assert!(chain.is_empty(), "a chain to be kept for reuse holds bytes");
-        if self.chains.len() < POOL_MAX {
-            self.chains.push(chain);
-        }
-    }
-
-    /// Takes back a box with something left in it.
-    pub(super) fn recycle(&mut self, mut busy: Box<Busy>) {
-        busy.reset();
-        self.keep(busy);
-    }
-
-    /// Takes back a box in which nothing is left, as the caller has seen.
-    pub(super) fn keep(&mut self, mut busy: Box<Busy>) {
-        debug_assert!(busy.is_idle(), "a box comes back with something in it");
-        busy.forget();
-        if self.pool.len() < POOL_MAX {
-            self.pool.push(busy);
-        }
-    }
-
-    /// A box for a connection.
-    pub(super) fn busy(&mut self, id: ConnectionId, arena: &Arena) -> Box<Busy> {
-        let mut busy = self.pool.pop().unwrap_or_else(|| Box::new(Busy::new(arena, &self.lost)));
-        busy.output.belong_to(id);
-        busy
     }
 
     /// Has those who hold places looked at after a while, if that is not to come anyway.

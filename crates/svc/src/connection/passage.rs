@@ -10,8 +10,8 @@
 //!
 //! The driver reads where that holds no lane: by its helpers, or the kernel's. At most one piece of a connection is read, or lies here, at a time.
 
+use crate::connection::busy::{Busy, Fetch};
 use crate::connection::delivery::Delivery;
-use crate::connection::entry::{Busy, Fetch};
 use crate::connection::found::Found;
 use crate::connection::machine::Machine;
 use crate::pending::requests::Requests;

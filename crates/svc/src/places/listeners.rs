@@ -34,6 +34,8 @@ pub(crate) struct Listener {
 #[derive(Default)]
 pub(crate) struct Listeners {
     all: Vec<Listener>,
+    /// Some of them may accept nobody though they could: they are looked through until none is left.
+    some_rest: bool,
 }
 
 impl Listeners {
@@ -60,6 +62,7 @@ impl Listeners {
         let listener = &mut self.all[index];
         assert!(listener.socket.is_none() && !listener.accepting, "a place is opened that is closed");
         (listener.socket, listener.starved, listener.closing) = (Some(socket), false, false);
+        self.some_rest = true;
     }
 
     /// Where it is: the system may have chosen the port.
@@ -83,14 +86,22 @@ impl Listeners {
         self.all.iter().filter_map(|listener| listener.socket)
     }
 
+    /// Whether [`Listeners::start`] may find one that has not begun to accept.
+    pub(crate) fn some_rest(&self) -> bool {
+        debug_assert!(self.some_rest || !self.all.iter().any(Listener::rests), "whoever does not accept is looked for");
+        self.some_rest
+    }
+
     /// Starts accepting wherever it has not begun and there is room for a connection of that service.
     pub(crate) fn start(&mut self, kit: &mut Kit, has_room: impl Fn(u16) -> bool) {
+        self.some_rest = false;
         for (index, listener) in self.all.iter_mut().enumerate() {
-            let is_idle = !(listener.accepting || listener.starved || listener.closing);
-            if let Some(socket) = listener.socket.filter(|_| is_idle && has_room(listener.service)) {
-                listener.accepting = true;
+            let Some(socket) = listener.socket.filter(|_| listener.rests()) else { continue };
+            listener.accepting = has_room(listener.service);
+            if listener.accepting {
                 kit.submit(Handle::new(class::LISTENER, index as u32, 0), StreamOp::Accept { listener: socket });
             }
+            self.some_rest |= !listener.accepting;
         }
     }
 
@@ -98,6 +109,7 @@ impl Listeners {
     pub(crate) fn heard(&mut self, index: usize, goes_on: bool) -> u16 {
         let listener = &mut self.all[index];
         listener.accepting &= goes_on;
+        self.some_rest |= !goes_on;
         listener.service
     }
 
@@ -118,6 +130,7 @@ impl Listeners {
     /// Those that found no descriptor may try again.
     pub(crate) fn revive(&mut self) {
         self.all.iter_mut().for_each(|listener| listener.starved = false);
+        self.some_rest = true;
     }
 
     /// Stops accepting for a service; returns whether it did.
@@ -137,6 +150,7 @@ impl Listeners {
         for listener in &mut self.all {
             (listener.accepted_at, listener.free_since, listener.starved) = (now, now, false);
         }
+        self.some_rest = true;
         self.all.iter().filter_map(|listener| listener.socket).collect()
     }
 
@@ -172,6 +186,11 @@ impl Listeners {
 }
 
 impl Listener {
+    /// Whether it could accept, and has not begun to.
+    fn rests(&self) -> bool {
+        self.socket.is_some() && !(self.accepting || self.starved || self.closing)
+    }
+
     /// Notes whether it can accept now; returns whether nobody waits for it any more: it could accept, and for a while there was nobody.
     fn settle(&mut self, now: u64, has_room: bool) -> bool {
         if !has_room || self.starved || !self.accepting {

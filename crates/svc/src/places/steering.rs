@@ -270,7 +270,7 @@ impl Steering {
 /// [`Error::Steering`] where it has none.
 pub(crate) fn descriptor_of(driver: &dyn Driver, at: TransportAddress, socket: Socket) -> Result<BorrowedFd<'_>, Error> {
     let why = "the lane's socket there has no descriptor of the system's, as over frames (--packet) and in simulations";
-    driver.descriptor(socket).ok_or_else(|| Error::Steering { address: at.address, why: why.into() })
+    driver.descriptor(socket).ok_or_else(|| Error::Steering { address: at.address, why: why.into(), is_shared: false })
 }
 
 /// Closes a socket that could not be registered.

@@ -127,6 +127,11 @@ impl<K: Talk> Cx<'_, K> {
         self.table.find(id).map(|connection| connection.ends().clone())
     }
 
+    /// Whether something has come on a connection of which its service was not told yet: bytes, or the end. It came before whatever the service writes in this call, so it is no answer to that.
+    pub fn has_news(&mut self, id: ConnectionId) -> bool {
+        self.table.connections.has_news(id)
+    }
+
     /// Whether a connection waits until the lane lends it memory that it was refused: for what its peer has sent, or for what its service
     /// asked for. Then it is not the peer that something is awaited of.
     pub fn waits_for_memory(&mut self, id: ConnectionId) -> bool {
@@ -411,7 +416,7 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     pub(crate) fn tell(&mut self, to: ConnectionId, notice: Notice) {
-        self.table.note(Note { to, from: self.service, notice });
+        self.table.notices.add(Note { to, from: self.service, notice });
     }
 
     /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection `after` this time, or up to a

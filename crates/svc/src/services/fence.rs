@@ -98,7 +98,7 @@ impl Served {
     /// Everything that users gave, each thing with its service; no call into a service is possible afterwards.
     fn take_all(&mut self) -> Vec<(u16, Box<dyn Any>)> {
         let mut all: Vec<(u16, Box<dyn Any>)> = Vec::new();
-        self.table.forget_notes();
+        self.table.notices.clear();
         self.talking.clear();
         for (service, face) in (0..).zip(&mut self.faces) {
             all.extend(face.any_mut().mail_mut().take_all().into_iter().map(|letter| (service, letter)));

@@ -100,8 +100,8 @@ impl Served {
     /// Works off what connections were told by others, by timers, and by tickets.
     #[inline]
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
-        for _ in 0..NOTICES_PER_TURN.min(self.table.notes()) {
-            let note = self.table.next_note();
+        for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
+            let note = self.table.notices.take_next();
             self.serve_notice(kit, note);
         }
     }
@@ -471,10 +471,21 @@ impl Served {
         }
     }
 
+    /// Ends those that were broken off while nothing of theirs was under way.
+    pub(crate) fn end_broken(&mut self, kit: &mut Kit) {
+        while let Some((id, why)) = self.table.agenda.deliveries.next_broken() {
+            // It may have gone since.
+            if self.table.found(id).is_some() {
+                self.end_by_fault(kit, id.index, why);
+            }
+        }
+    }
+
     fn judge_delivery(&mut self, kit: &mut Kit, index: u32, held: usize) {
         let mut found = self.table.there(index);
         if found.judge_delivery(kit.now(), held) {
-            return found.set_deadline(kit);
+            found.set_deadline(kit);
+            return found.time_deafness(kit);
         }
         found.count(ServiceCounter::SendLimitHits, 1);
         self.end(kit, index, Ending::Aborted);

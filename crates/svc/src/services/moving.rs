@@ -321,7 +321,7 @@ impl LaneTable {
     fn is_plain(&mut self, index: u32) -> bool {
         let found = self.there(index);
         let (id, is_unmarked) = (found.id, found.is_unmarked());
-        is_unmarked && !self.is_noted(id)
+        is_unmarked && !self.notices.are_for(id)
     }
 
     /// One has come, and has ended at once.

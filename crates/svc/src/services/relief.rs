@@ -63,15 +63,10 @@ impl LaneTable {
         if self.watch_grantee(arena, now) {
             return;
         }
-        let mut place = self.agenda.memory.next_by_age(None);
-        while let Some(at) = place {
-            let Waiting { id, bytes } = self.agenda.memory.at(at);
-            // If its peer does not take its output, more memory would not bring it to an end.
-            if bytes <= main && self.find(id).is_some_and(|connection| !connection.holds_output()) {
-                break;
-            }
-            place = self.agenda.memory.next_by_age(place);
-        }
+        let LaneTable { connections, agenda, .. } = self;
+        // If its peer does not take its output, more memory would not bring it to an end.
+        let mut moves = |id| connections.find(id).is_some_and(|connection| !connection.holds_output());
+        let place = agenda.memory.first_by_age(|waiting| waiting.bytes <= main && moves(waiting.id));
         self.agenda.memory.grantee = place.and_then(|place| self.agenda.memory.leave(place)).map(|waiting| waiting.id);
         self.agenda.memory.grant = Grant::New;
         if let Some(id) = self.agenda.memory.grantee {

@@ -65,8 +65,8 @@ pub(crate) enum Grant {
 pub(crate) struct Memory {
     pub(crate) accounts: Accounts,
     pub(crate) waiting: Ordered<Place, Waiting>,
-    /// The same in the order in which they came.
-    by_age: Ordered<u64, Place>,
+    /// The same in the order in which they came, each with its place.
+    by_age: Ordered<u64, (Place, Waiting)>,
     /// How many ever waited.
     came: u64,
     /// The next look goes on from here: behind it are those that the last ones did not come to.
@@ -120,8 +120,9 @@ impl Memory {
         assert!(bytes > 0, "nobody waits for nothing");
         let place = Place { level: held.checked_ilog2().map_or(0, |level| level + 1), came: self.came };
         self.came += 1;
-        self.waiting.insert(place, Waiting { id, bytes });
-        self.by_age.insert(place.came, place);
+        let waiting = Waiting { id, bytes };
+        self.waiting.insert(place, waiting);
+        self.by_age.insert(place.came, (place, waiting));
         self.to_look_at += 1;
     }
 
@@ -139,10 +140,9 @@ impl Memory {
         left
     }
 
-    /// The one that came next after that which came as number `after`, or the first.
-    pub(crate) fn next_by_age(&self, after: Option<Place>) -> Option<Place> {
-        let from = after.map_or(0, |place| place.came + 1);
-        self.by_age.range(from..).next().map(|(_, place)| *place)
+    /// The place of the first, in the order in which they came, that `is_wanted`. All who wait may have to be asked, so they are walked through once.
+    pub(crate) fn first_by_age(&self, mut is_wanted: impl FnMut(Waiting) -> bool) -> Option<Place> {
+        self.by_age.values().find(|(_, waiting)| is_wanted(*waiting)).map(|(place, _)| *place)
     }
 
     /// The places of those who are looked at next, who holds least first; all of them in turn.

@@ -45,7 +45,7 @@ impl LaneTable {
         let connection = self.connections.find(to).expect("a connection takes its timers with it");
         let token = self.timers.come(timer, connection.timers());
         let from = connection.service();
-        self.note(Note { to, from, notice: Notice::Timer(token) });
+        self.notices.add(Note { to, from, notice: Notice::Timer(token) });
     }
 
     /// All timers of a connection that ends.

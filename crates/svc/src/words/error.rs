@@ -21,6 +21,8 @@ pub enum Error {
         address: SocketAddr,
         /// Why, and the remedy.
         why: Box<str>,
+        /// Whether that is because sockets of somebody else share the port.
+        is_shared: bool,
     },
     /// The lane was given a table, and tells no flows apart.
     NoFlows,
@@ -97,7 +99,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Listen { address, fault } => write!(f, "cannot listen on {address}: {fault}"),
-            Self::Steering { address, why } => write!(f, "flows to {address} cannot be steered: {why}"),
+            Self::Steering { address, why, .. } => write!(f, "flows to {address} cannot be steered: {why}"),
             Self::NoFlows => f.write_str(
                 "the lane tells no flows apart, so a table says nothing to it: give it a hash first (Services::set_flows)",
             ),

@@ -2,7 +2,7 @@
 
 use crate::echo::pattern;
 use crate::for_seeds;
-use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, at};
+use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, at, burst};
 use corelane_lane::Order as Command;
 use corelane_seam::{Address, DATAGRAM_BYTES_MAX, Datagrams, Reason};
 use corelane_sim::{DatagramPeer, Faults, Planted, Random, Report, Turn, World};
@@ -24,7 +24,7 @@ impl DatagramService for Echo {
         for arrival in batch.arrivals() {
             cx.count_requests(arrival.datagrams());
             match batch.payload(arrival).first() {
-                Some(b'!') => panic!("told to"),
+                Some(b'!') => burst("told to"),
                 Some(b'?') => replies.reply(arrival, &[b'?'; 2000][..], 10),
                 Some(b'+') => {
                     replies.echo(batch, arrival);

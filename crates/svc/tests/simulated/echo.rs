@@ -3,7 +3,7 @@
 use crate::for_seeds;
 use crate::rig::Talker;
 use crate::rig::{Family, MS, Rig, RigPlan, endings, patient};
-use corelane_sim::{Faults, Planted, Report, World};
+use corelane_sim::{Faults, Planted, Random, Report, World};
 use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 use corelane_watch::ServiceCounter;
 
@@ -24,8 +24,7 @@ impl StreamService for Echo {
 
 /// Bytes that belong to `seed`.
 pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
-    let word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..bytes as u64).map(|at| ((at ^ seed).wrapping_mul(word) >> 32) as u8).collect()
+    Random::new(seed).bytes(bytes)
 }
 
 /// Echo on one or two lanes, with clients that send, finish, and check; then a drain. Returns how many were served in full.

@@ -33,6 +33,7 @@ mod planted;
 mod program;
 mod proxy;
 mod puppet;
+mod rewritten;
 mod rpc;
 mod tickets;
 mod together;

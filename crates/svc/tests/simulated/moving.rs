@@ -100,8 +100,8 @@ impl StreamService for Winding {
             return Next::Continue;
         }
         let Ok(mut lease) = cx.lease(bytes) else { return Next::Continue };
-        let all: Vec<u8> = input.pieces().flatten().copied().take(bytes).collect();
-        lease.append(&all);
+        let all = input.pieces().collect::<Vec<_>>().concat();
+        lease.append(&all[..bytes]);
         input.skip(bytes);
         session.position.apply(&mut lease);
         cx.count_requests(1);
@@ -252,7 +252,8 @@ impl Client {
             if self.asks_left == 0 {
                 return self.end.finish();
             }
-            let mut bytes: Vec<u8> = (0..self.random.one_to(3_000)).map(|_| self.random.below(256) as u8).collect();
+            let count = self.random.one_to(3_000);
+            let mut bytes = self.random.bytes(count);
             let mut answer = bytes.clone();
             let mut said = self.said;
             if self.is_veiled {

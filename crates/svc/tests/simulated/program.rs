@@ -122,10 +122,6 @@ struct Silent;
 
 impl Report for Silent {
     fn line(&mut self, _record: Record) {}
-
-    fn dropped(&self) -> u64 {
-        0
-    }
 }
 
 /// A lane's thread.

@@ -7,7 +7,7 @@
 //! `stop` (the timer started last), `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `hangup` (close what
 //! was connected last), `half` (our side of that says no more), `produce PIECES` (one whenever the output has drained), `pass LANE LINE`.
 
-use crate::rig::{Rig, RigPlan, endings};
+use crate::rig::{Rig, RigPlan, burst, endings};
 use corelane_seam::{Chain, Shared};
 use corelane_sim::{Faults, World};
 use corelane_svc::{
@@ -164,7 +164,7 @@ impl Puppet {
             "wait" => return Some(Next::Wait),
             "close" => return Some(Next::Close),
             "abort" => return Some(Next::Abort),
-            "panic" => panic!("told to"),
+            "panic" => burst("told to"),
             "drained" => {
                 session.on_drained = rest.to_string();
                 output.notify_drained();
@@ -220,7 +220,7 @@ impl Puppet {
             }
             "hangup" => cx.close(self.connected.unwrap()),
             "half" => cx.finish(self.connected.unwrap()),
-            "burst" => panic!("told to, in a call for the service"),
+            "burst" => burst("told to, in a call for the service"),
             _ => panic!("a line that says nothing: {line:?}"),
         }
     }

@@ -89,8 +89,8 @@ fn who_has_said_all_hears_the_other_to_its_end() {
 /// A handshake that was refused memory amid a record goes on when memory is lent, and hears the rest of that record.
 #[test]
 fn a_handshake_that_was_refused_memory_amid_a_record_goes_on() {
-    let short = |seed| Faults::none().with(FaultKind::ShortRead, 300).with(FaultKind::RefusedMemory, 300);
-    for_seeds(40, |seed| play(seed, short(seed)));
+    let short = Faults::none().with(FaultKind::ShortRead, 300).with(FaultKind::RefusedMemory, 300);
+    for_seeds(40, |seed| play(seed, short));
 }
 
 /// Answers, and says that its peer has said its last.

@@ -62,6 +62,12 @@ fn server(datagrams: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static, stream: Op
     (at, spawn(body))
 }
 
+/// A busy machine may take longer than the product waits, which one test alone shows.
+fn ask(name: &str, server: Option<SocketAddr>) -> Result<(Vec<Record>, Duration), String> {
+    const LONG: Duration = Duration::from_secs(60);
+    ask_within(name, server, LONG, LONG)
+}
+
 fn found(answers: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Result<Vec<Record>, String> {
     let (at, server) = server(answers, None);
     let found = ask("_http._tcp.a.test", Some(at)).map(|(records, ttl)| {
@@ -147,9 +153,8 @@ fn what_is_not_there_is_told() {
 #[test]
 fn one_that_never_answers_is_given_up() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    assert!(ask(NAME, silent.local_addr().ok()).unwrap_err().contains("it has not answered within 2s"));
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert!(ask(NAME, Some(nobody)).unwrap_err().contains("refused"), "a port at which nobody is");
+    assert!(super::ask(NAME, silent.local_addr().ok()).unwrap_err().contains("it has not answered within 2s"));
+    assert!(super::ask(NAME, Some(([127, 0, 0, 1], 1).into())).unwrap_err().contains("refused"), "a port at which nobody is");
 }
 
 #[test]

@@ -27,7 +27,9 @@ impl Check {
 
     fn tell(&mut self, cx: &mut Cx<'_>, is_well: Option<bool>) {
         if let Some(probe) = self.probe.take() {
-            self.hub.borrow_mut().tended.checked(cx, probe.upstream(), is_well);
+            let mut hub = self.hub.borrow_mut();
+            hub.tended.checked(cx, probe.upstream(), is_well);
+            hub.close_unserved(cx);
         }
     }
 }

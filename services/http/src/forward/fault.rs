@@ -20,8 +20,6 @@ pub(super) enum Fault {
     Untrusted,
     /// Its connection, which was used before, has ended before the first byte of the answer.
     Stale,
-    /// Its connection, which was used before, said something before the request had left.
-    Unasked,
     /// Its connection has ended before the answer was whole.
     Lost,
     /// This side has ended its connection, for want of something.
@@ -40,9 +38,7 @@ impl Fault {
     fn status(self) -> Status {
         match self {
             Self::Nobody | Self::Cut | Self::Full | Self::Memory => Status::SERVICE_UNAVAILABLE,
-            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Unasked | Self::Lost | Self::Malformed => {
-                Status::BAD_GATEWAY
-            }
+            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Lost | Self::Malformed => Status::BAD_GATEWAY,
             Self::Unheard | Self::Silent => Status::GATEWAY_TIMEOUT,
         }
     }
@@ -54,7 +50,6 @@ impl Fault {
             Self::Unheard => "the server behind this one does not take connections in time",
             Self::Untrusted => "no TLS came about with the server behind this one",
             Self::Stale | Self::Lost => "the server behind this one has ended its connection before it answered",
-            Self::Unasked => "the server behind this one has said something before it was asked",
             Self::Cut => "this server has ended its connection to the one behind it, for want of room",
             Self::Malformed => "what the server behind this one has answered is no HTTP/1.1",
             Self::Silent => "the server behind this one does not answer in time",
@@ -66,7 +61,7 @@ impl Fault {
     /// What it says of the upstream; nothing where that is not at fault.
     pub fn failure(self) -> Option<Failure> {
         match self {
-            Self::Nobody | Self::Stale | Self::Unasked | Self::Cut | Self::Full | Self::Memory => None,
+            Self::Nobody | Self::Stale | Self::Cut | Self::Full | Self::Memory => None,
             Self::Unreachable | Self::Untrusted => Some(Failure::Connect),
             Self::Unheard | Self::Silent => Some(Failure::Timeout),
             Self::Lost => Some(Failure::Reset),
@@ -77,9 +72,7 @@ impl Fault {
     fn counter(self) -> HttpCounter {
         match self {
             Self::Nobody | Self::Cut | Self::Full | Self::Memory => HttpCounter::ForwardsRefused,
-            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Unasked | Self::Lost | Self::Malformed => {
-                HttpCounter::ForwardsFailed
-            }
+            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Lost | Self::Malformed => HttpCounter::ForwardsFailed,
             Self::Unheard | Self::Silent => HttpCounter::ForwardsTimedOut,
         }
     }

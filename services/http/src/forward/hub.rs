@@ -174,6 +174,15 @@ impl Hub {
         has_room
     }
 
+    /// Takes the idle link that was used last, for another request. One of which something has come since is left to that, which is mostly its end: it was said before the request, so it is no answer.
+    pub fn take_idle(&mut self, cx: &mut Cx<'_>, upstream: Upstream) -> Option<usize> {
+        let Self { idle, ups, .. } = self;
+        let links = idle.get_mut(&upstream)?;
+        let is_quiet = |link: &usize| !ups.get(*link).id.is_some_and(|id| cx.has_news(id));
+        let quiet = links.iter().rposition(is_quiet)?;
+        Some(links.remove(quiet))
+    }
+
     /// A request and its link have to do with each other no more.
     pub fn part(&mut self, up: usize) {
         if let Some(way) = self.ups.get(up).way.take() {
@@ -269,10 +278,22 @@ impl Hub {
     /// Nobody new comes: idle links are closed.
     pub fn drain(&mut self, cx: &mut Cx<'_>) {
         self.tended.drain(cx);
-        for up in std::mem::take(&mut self.idle).into_values().flatten() {
-            let up = self.ups.get(up);
-            up.stage = Stage::Over;
-            up.id.into_iter().for_each(|id| cx.close(id));
+        self.close_idle(cx, |_, _| true);
+    }
+
+    /// Closes idle links to upstreams that get no more requests: those that are drained, down, or named no more. A link that is in use is closed as it becomes idle ([`Hub::keep`]).
+    pub fn close_unserved(&mut self, cx: &mut Cx<'_>) {
+        self.close_idle(cx, |tended, upstream| !tended.upstreams.serves(upstream));
+    }
+
+    fn close_idle(&mut self, cx: &mut Cx<'_>, is_closed: impl Fn(&Tended, Upstream) -> bool) {
+        let Self { idle, ups, tended, .. } = self;
+        for (_, links) in idle.extract_if(.., |upstream, _| is_closed(tended, *upstream)) {
+            for link in links {
+                let up = ups.get(link);
+                up.stage = Stage::Over;
+                up.id.into_iter().for_each(|id| cx.close(id));
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use super::dated::LastDate;
 use super::fault::Fault;
 use super::head::write_answer_lines;
 use super::hub::{Hub, HubRef};
-use super::up::{LIMITS, Stage, Up};
+use super::up::{LIMITS, Stage};
 use super::way::{AnswerHead, Way};
 use crate::content::{ContentPart, next_part};
 use crate::outgoing::Outgoing;
@@ -43,11 +43,6 @@ impl Outgoing<Silent> for Link {
 
     fn received(&mut self, cx: &mut Cx<'_>, input: &mut Input, output: &mut Output) -> Next {
         let mut hub = self.hub.borrow_mut();
-        // A request leaves at the end of the turn in which it was written: what is there before that is no answer to it.
-        let is_unasked = |(up, way): (&mut Up, &mut Way)| up.is_reused && way.began_at == cx.now();
-        if !input.is_empty() && hub.both(self.up).is_some_and(is_unasked) {
-            return give_up(&mut hub, self.up, cx, Fault::Unasked);
-        }
         loop {
             let next = match &hub.up(self.up).stage {
                 Stage::Opening => Some(send_head(&mut hub, self.up, cx, output)),

@@ -63,22 +63,20 @@ fn start(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usize, may_reu
     let way = hub.ways.get(number);
     // reason: it is chosen before.
     let upstream = way.upstream.expect("what is sent has an upstream");
-    if let Some(idle) = hub.idle.get_mut(&upstream).filter(|_| may_reuse) {
-        while let Some(up_number) = idle.pop() {
-            let up = hub.ups.get(up_number);
-            // One that closes is told so itself.
-            let Some(output) = up.id.and_then(|id| cx.connection(id)) else { continue };
-            // reason: it is kept until the answer has begun.
-            let head = way.head.clone().expect("what is sent has its head");
-            hub.tended.upstreams.note_bytes(upstream, head.len(), 0);
-            output.push(head);
-            up.begin(output, number, true);
-            way.up = Some(up_number);
-            // The client takes what comes on it, or does not.
-            up.id.into_iter().for_each(|id| cx.charge_to(id, way.client));
-            cx.count(HttpCounter::ForwardsReused, 1);
-            return Ok(());
-        }
+    while may_reuse && let Some(up_number) = hub.take_idle(cx, upstream) {
+        let (up, way) = (hub.ups.get(up_number), hub.ways.get(number));
+        // One that closes is told so itself.
+        let Some(output) = up.id.and_then(|id| cx.connection(id)) else { continue };
+        // reason: it is kept until the answer has begun.
+        let head = way.head.clone().expect("what is sent has its head");
+        hub.tended.upstreams.note_bytes(upstream, head.len(), 0);
+        output.push(head);
+        up.begin(output, number, true);
+        way.up = Some(up_number);
+        // The client takes what comes on it, or does not.
+        up.id.into_iter().for_each(|id| cx.charge_to(id, way.client));
+        cx.count(HttpCounter::ForwardsReused, 1);
+        return Ok(());
     }
     // reason: it is in use.
     let reach = hub.tended.upstreams.reach(upstream).expect("an upstream that was taken is there");
@@ -120,8 +118,6 @@ pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usi
         }
         // An upstream may close what is idle just as it is used (RFC 9112 section 9.3.1).
         Fault::Stale if way.facts.is_idempotent && !way.content_began && std::mem::take(&mut way.may_repeat) => false,
-        // Nothing of it has left.
-        Fault::Unasked if !way.content_began && std::mem::take(&mut way.may_repeat) => false,
         _ => return Err(fault),
     };
     (way.active_at, way.began_at) = (now, now);
@@ -129,10 +125,11 @@ pub(super) fn again(shared: &HubRef, hub: &mut Hub, cx: &mut Cx<'_>, number: usi
     start(shared, hub, cx, number, reuses)
 }
 
-/// Does what the upstreams want done: names are resolved, checks begun. Who has waited for that goes on.
+/// Does what the upstreams want done: names are resolved, checks begun. Who has waited for that goes on, and links that nobody will use end.
 pub(super) fn tend(shared: &HubRef, cx: &mut Cx<'_>) {
     tend_upstreams(shared, cx);
     serve_early(shared, cx);
+    shared.borrow_mut().close_unserved(cx);
 }
 
 fn tend_upstreams(shared: &HubRef, cx: &mut Cx<'_>) {

@@ -169,9 +169,7 @@ fn who_is_not_there_is_bad_gateway() {
         return;
     }
     for driver in DRIVERS {
-        // Nobody listens at the port that a listener has just left.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let running = forwarding(driver, &format!("127.0.0.1:{port}"));
+        let running = forwarding(driver, &corelane_testkit::free().to_string());
         let said = curl(&["-w", "%{http_code}", &format!("http://{}/", running.address())]);
         assert_eq!(said, "502 Bad Gateway\nthe server behind this one refuses connections\n502");
     }

@@ -124,12 +124,18 @@ fn a_connection_to_a_server_that_is_drained_is_not_kept() {
     for driver in DRIVERS {
         let (listener, to) = bound();
         let running = serving(driver, &to);
-        let mut client = connect(&running);
+        let [mut client, mut other] = [connect(&running), connect(&running)];
+        say(&mut other, &get("idle"));
+        let mut idle = accept(&listener);
+        hear(&mut idle, "\r\n\r\n");
         say(&mut client, &get("one"));
         let mut stream = accept(&listener);
         hear(&mut stream, "\r\n\r\n");
+        say(&mut idle, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nidle");
+        assert!(hear(&mut other, "idle").starts_with("HTTP/1.1 200 OK\r\n"));
         let name = to.trim_start_matches("to=");
         assert_eq!(told(&running, &format!("upstreams drain {name}")), "{\"named\":1}");
+        assert_eq!(idle.read(&mut [0]).unwrap(), 0, "{driver:?}: one that is idle is closed at once");
         say(&mut stream, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none");
         assert!(hear(&mut client, "one").starts_with("HTTP/1.1 200 OK\r\n"), "what is under way goes on");
         assert_eq!(stream.read(&mut [0]).unwrap(), 0, "{driver:?}: it is closed in order");

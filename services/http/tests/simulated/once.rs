@@ -2,7 +2,7 @@
 //! books of both.
 
 use super::answers::answers;
-use super::rig::{Rig, RigPlan, Talker, patient};
+use super::rig::{Rig, RigPlan, Talker, burst, patient};
 use super::shop::pattern;
 use corelane::service::{Outcome, Refused, Shared};
 use corelane::testing::{FaultCounts, FaultKind, Faults, Random, World};
@@ -112,7 +112,7 @@ impl Exchange<Till> for Deal {
     fn go_on(&mut self, till: &mut Till, cx: &mut Cx<'_>, reply: Reply<'_>) -> Result<Goes, Refused> {
         self.book.borrow_mut().sell(self.request);
         match self.way {
-            Way::BurstsAtAnswer => panic!("told to"),
+            Way::BurstsAtAnswer => burst("told to"),
             Way::Fails => return Err(Refused::Memory),
             Way::Parts => return reply.answer(Status::OK).begin(None).map(Goes::Produce),
             _ => {}

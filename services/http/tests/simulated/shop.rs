@@ -5,6 +5,7 @@
 //! nobody reads · `/words/N`, `/parts/N`, `/empty/N` the status N with and without content · `/hoard` content of any length collected · `/gone` how many exchanges were told of their connection's end · `/fat/N` a field of N bytes · `/ours/N` a field line that is not the application's · `/flood/N` in parts, as fast as there is room · `/never` held and not answered in time · `/release` answers those after all · `/panic`.
 
 use corelane::service::{OffloadResult, Outcome, Refused, Shared};
+use corelane::testing::burst;
 use corelane::{Cx, Silent};
 use corelane_http::http1::Status;
 use corelane_http::{Application, Exchange, First, Flow, Goes, Handled, Held, Parts, Produced, Reply, Request};
@@ -265,7 +266,7 @@ impl Application for Shop {
             },
             "ignore" => reply.text("ignored"),
             "split" => reply.answer(Status::OK).field("X", "a\r\nSet-Cookie: b").bytes(b"never"),
-            "panic" => panic!("told to"),
+            "panic" => burst("told to"),
             _ => self.strange(word, bytes, reply),
         }
     }

@@ -1,6 +1,7 @@
 //! Over real sockets, by both drivers, as the program serves it.
 
 use corelane::Lanes;
+use corelane::admin::watch::LaneCounter;
 use corelane::lanes::{DriverChoice, Running};
 use corelane_push::ENTRY;
 use corelane_wire::pattern::{self, PERIOD};
@@ -31,14 +32,45 @@ fn read(stream: &mut impl Read, from: u64, bytes: usize) {
 #[test]
 fn each_client_gets_the_stream() {
     for driver in DRIVERS {
-        for place in ["tcp://127.0.0.1:0", "tcp://127.0.0.1:0?size=1", "tcp://[::1]:0?size=100000", "tcp://127.0.0.1:0?size=4MiB"]
-        {
+        for place in [
+            "tcp://127.0.0.1:0",
+            "tcp://127.0.0.1:0?size=1",
+            "tcp://[::1]:0?size=100000",
+            "tcp://127.0.0.1:0?size=4MiB",
+            "tcp://127.0.0.1:0?size=4MiB&memory=lane",
+            "tcp://127.0.0.1:0?size=1000&memory=sealed",
+        ] {
             let running = start(driver, place);
             let mut streams: Vec<TcpStream> = (0..3).map(|_| connect(&running)).collect();
             for round in 0..3 {
                 let bytes = if place.ends_with("size=1") { 3_000 } else { 700_001 };
                 streams.iter_mut().for_each(|stream| read(stream, round * bytes as u64, bytes));
             }
+        }
+    }
+}
+
+/// Short pieces are copied, wherever they lie.
+#[test]
+fn long_pieces_give_their_very_pages_and_a_counter_says_so() {
+    for driver in DRIVERS {
+        for (options, is_sealed) in [
+            ("size=64KiB", true),
+            ("size=100000&memory=sealed", true),
+            ("size=64KiB&memory=lane", false),
+            ("size=16KiB", false),
+            ("size=16KiB&memory=sealed", false),
+        ] {
+            let running = start(driver, &format!("tcp://127.0.0.1:0?{options}"));
+            read(&mut connect(&running), 0, 3_000_000);
+            let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
+            let counted = |counter| reader.snapshot(0).total.get(counter);
+            // What a lane has in common with its driver is shown a turn later.
+            let until = std::time::Instant::now() + Duration::from_secs(60);
+            while counted(LaneCounter::SendsSealed) == 0 && is_sealed && std::time::Instant::now() < until {
+                std::thread::yield_now();
+            }
+            assert_eq!(counted(LaneCounter::SendsSealed) > 0, is_sealed, "{options}");
         }
     }
 }
@@ -126,6 +158,8 @@ fn what_cannot_be_is_refused_with_what_can() {
         ("tcp://127.0.0.1:0?size=0", "from 1 to 4MiB"),
         ("tcp://127.0.0.1:0?size=5MiB", "from 1 to 4MiB"),
         ("tcp://127.0.0.1:0?file=", "has no value"),
+        ("tcp://127.0.0.1:0?memory=huge", "none of auto, lane, sealed"),
+        ("tcp://127.0.0.1:0?file=/dev/null&memory=sealed", "a file is sent in place of memory"),
         ("udp://127.0.0.1:0?size=1", "at tcp:// there is"),
         ("http://127.0.0.1:0", "tcp://"),
     ] {

@@ -10,7 +10,8 @@ pub fn bytes(value: &impl Encode) -> Vec<u8> {
         let mut writer = Writer::new(memory);
         value.encode(&mut writer).map(|()| writer.written().to_vec())
     };
-    encoded(&mut [0; 1024]).or_else(|_| encoded(&mut vec![0; 2 << 20])).unwrap()
+    let room = || std::iter::successors(Some(1 << 10), |room| Some(4 * room)).take_while(|room| *room <= 4 << 20);
+    room().find_map(|room| encoded(&mut vec![0; room]).ok()).expect("a message is shorter than 4 MiB")
 }
 
 /// A call without credentials.

@@ -65,7 +65,9 @@ fn framed(random: &mut Random, message: &[u8]) -> Vec<u8> {
 fn questions(seed: u64) -> (Vec<Question>, Vec<u8>) {
     let mut random = Random::new(seed);
     let questions: Vec<_> = (0..random.one_to(40) as u32).map(|xid| question(&mut random, xid)).collect();
-    let stream = questions.iter().flat_map(|question| framed(&mut random, &question.call)).collect();
+    // A call at a time: byte by byte, without optimisation, took a fifth of a run.
+    let mut stream = Vec::new();
+    questions.iter().for_each(|question| stream.extend_from_slice(&framed(&mut random, &question.call)));
     (questions, stream)
 }
 

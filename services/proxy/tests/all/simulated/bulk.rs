@@ -134,6 +134,83 @@ fn a_reader_that_stops_for_good_ends_at_the_send_limit_and_leaves_no_pipe() {
     });
 }
 
+/// Says so much of `bytes` that nothing more is taken for a while: the other end reads nothing. Returns how much that is.
+fn say_until_it_waits(rig: &mut Rig, from: &Peer, bytes: &[u8]) -> usize {
+    let (mut sent, mut stands) = (0, 0);
+    while stands < 20 {
+        let taken = from.send(&bytes[sent..]);
+        (sent, stands) = (sent + taken, if taken == 0 { stands + 1 } else { 0 });
+        rig.wait(10 * MS);
+    }
+    assert!(sent < bytes.len() && rig.count(C::OutputHighHits) > 0, "its input waits");
+    sent
+}
+
+#[test]
+fn a_clients_reset_is_heard_while_its_upstream_takes_nothing() {
+    for_seeds(10, |seed| {
+        let world = World::new(seed, Faults::none());
+        let (mut rig, client, server) = joined(&world, patient());
+        say_until_it_waits(&mut rig, &client, &stream(seed, 0, 3_000_000));
+        client.reset();
+        rig.wait(3 * S);
+        assert_eq!((rig.connections(), rig.lane_count(L::PipesHeld), rig.count(C::SendLimitHits)), (0, 0, 0));
+        // It is seen behind the bytes that came before it.
+        server.read(usize::MAX);
+        rig.wait(MS);
+        assert!(matches!(server.status(), Status::Failed(_)), "a reset becomes a reset");
+        server.close();
+        rig.close(&mut Nobody);
+    });
+}
+
+/// A server that answers without having read all that it was sent resets its connection, and its answer is whole.
+#[test]
+fn an_answer_that_has_come_is_passed_on_whatever_became_of_its_server() {
+    for_seeds(10, |seed| {
+        let world = World::new(seed, Faults::none());
+        let (mut rig, client, server) = joined(&world, patient());
+        let bytes = stream(seed, 0, 3_000_000);
+        say_until_it_waits(&mut rig, &server, &bytes);
+        rig.wait(S);
+        server.reset();
+        rig.wait(5 * S);
+        assert_eq!(rig.connections(), 2, "what has come is not read yet");
+        let mut got = Vec::new();
+        while !matches!(client.status(), Status::Failed(_)) {
+            got.extend(client.read(usize::MAX));
+            rig.wait(MS);
+        }
+        assert!(!got.is_empty() && got == bytes[..got.len()], "other bytes came");
+        rig.wait(3 * S);
+        assert_eq!((rig.connections(), rig.lane_count(L::PipesHeld)), (0, 0));
+        client.close();
+        rig.close(&mut Nobody);
+    });
+}
+
+#[test]
+fn an_end_in_order_waits_for_the_bytes_before_it_however_long_the_other_takes_nothing() {
+    for_seeds(5, |seed| {
+        let world = World::new(seed, Faults::none());
+        let (mut rig, client, server) = joined(&world, patient());
+        let bytes = stream(seed, 0, 3_000_000);
+        let sent = say_until_it_waits(&mut rig, &client, &bytes);
+        client.finish();
+        rig.wait(5 * S);
+        let mut got = Vec::new();
+        while got.len() < sent {
+            got.extend(server.read(usize::MAX));
+            rig.wait(MS);
+        }
+        assert!(got == bytes[..sent] && server.status() == Status::Ended, "other bytes came, or no end");
+        server.close();
+        client.close();
+        rig.wait(S);
+        rig.close(&mut Nobody);
+    });
+}
+
 #[test]
 fn bulk_keeps_a_pair_from_being_idle() {
     let world = World::new(1, Faults::none());

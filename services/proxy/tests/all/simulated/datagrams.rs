@@ -1,5 +1,6 @@
 //! Sessions over UDP: what comes out is what went in, it comes to nobody else, and there are no more sessions than may be.
 
+use super::cast::changed;
 use super::{behind, list, named, upstream};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{Limits, Random};
@@ -26,7 +27,7 @@ fn proxied(world: &World, lanes: usize, limits: Limits, to: &str, settings: Sett
 fn said(seed: u64, client: usize, number: usize) -> Vec<u8> {
     let mut random = Random::new(seed ^ (client << 16 | number) as u64);
     let bytes = [0, 1, 9, 500, 1_400][random.index(5)];
-    [client as u8, number as u8].into_iter().chain((0..bytes).map(|_| random.bits() as u8)).collect()
+    [&[client as u8, number as u8], &random.bytes(bytes)[..]].concat()
 }
 
 /// One that answers each datagram with its bytes changed.
@@ -55,7 +56,7 @@ impl Cast {
     fn judge(&self) -> usize {
         for (number, (_, _, heard)) in self.clients.iter().enumerate() {
             for bytes in heard {
-                let answered: Vec<u8> = bytes.iter().map(|byte| byte ^ 1).collect();
+                let answered = changed(bytes);
                 assert_eq!(usize::from(answered[0]), number, "an answer came to another client");
                 assert_eq!(answered, said(self.seed, number, usize::from(answered[1])), "other bytes came out");
             }
@@ -95,7 +96,7 @@ impl Play for Cast {
             Turn::Datagrams(peer) => {
                 if let Some(upstream) = self.upstreams.iter_mut().find(|upstream| upstream.peer == peer) {
                     while let Some((from, bytes)) = peer.receive() {
-                        let answer: Vec<u8> = bytes.iter().map(|byte| byte ^ 1).collect();
+                        let answer = changed(&bytes);
                         peer.send(from, &answer).unwrap();
                         upstream.heard.push((from, bytes));
                     }

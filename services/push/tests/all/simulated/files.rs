@@ -29,6 +29,47 @@ fn a_file_is_sent_from_its_beginning_to_its_end_and_again() {
     });
 }
 
+/// The content of a file whose end is followed by its beginning as everywhere in the stream.
+fn put(world: &World, periods: usize) {
+    let mut content = vec![0; PERIOD * periods];
+    pattern::fill(0, &mut content);
+    world.write_file("/srv/bulk", &content);
+}
+
+#[test]
+fn a_long_file_comes_in_parts_to_more_clients_than_may_ask_at_once() {
+    let world = World::new(3, Faults::none());
+    put(&world, 30);
+    let mut rig = rig(&world, 64 << 10);
+    let mut readers = Readers((0..70).map(|number| Reader::new(rig.connect(number))).collect());
+    for _ in 0..100 {
+        rig.wait(MS);
+        readers.read(usize::MAX);
+    }
+    assert!(readers.0.iter().all(|reader| reader.heard > 1 << 20), "a client waits for its second part");
+    rig.close(&mut readers);
+    assert_eq!(world.open_files(), 0);
+}
+
+#[test]
+fn a_disk_that_fails_breaks_off_who_is_sent_of_it_and_is_told() {
+    let mut told = 0;
+    for_seeds(20, |seed| {
+        let world = World::new(seed, Faults { file_error: 100, ..Faults::none() });
+        put(&world, 3);
+        let mut rig = rig(&world, 50_000);
+        let mut readers = Readers((0..8).map(|number| Reader::new(rig.connect(number))).collect());
+        for _ in 0..50 {
+            rig.wait(MS);
+            readers.read(usize::MAX);
+        }
+        told += rig.reports.borrow().iter().filter(|record| record.to_string().contains("cannot be read")).count();
+        rig.close(&mut readers);
+        assert_eq!(world.open_files(), 0);
+    });
+    assert!(told > 0);
+}
+
 #[test]
 fn without_a_file_connections_are_closed_and_it_is_told() {
     for content in [None, Some(&b""[..])] {

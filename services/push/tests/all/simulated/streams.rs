@@ -18,7 +18,9 @@ fn each_client_gets_the_stream_from_its_beginning_under_every_fault() {
         let (world, mut random) = (World::new(seed, Faults::all(seed)), Random::new(seed));
         let size = size(&mut random);
         let plan = RigPlan::lanes(1 + random.index(3)).memory(16 << 20);
-        let mut rig = Rig::serving(&world, &plan, patient(), |_| Push::memory(size));
+        let sealed = random.index(3) == 0;
+        let make = |_| if sealed { Push::sealed(size) } else { Push::memory(size) };
+        let mut rig = Rig::serving(&world, &plan, patient(), make);
         let mut readers = Readers((0..1 + random.index(8)).map(|number| Reader::new(rig.connect(number))).collect());
         for _ in 0..40 {
             rig.wait(MS * (1 + random.index(5)) as u32);
