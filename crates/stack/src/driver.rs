@@ -333,7 +333,7 @@ impl<D: Driver> Stack<D> {
     fn leave_to_others(&mut self, until: u64, completions: &mut Vec<Completion>) {
         let slept = self.below.rest(until, completions);
         self.slept = Some(slept);
-        self.polling.rested(self.below.now(), until, slept, self.below.processor_time());
+        self.polling.rested(self.below.now(), slept);
     }
 
     /// Takes what is the stack's own out of the completions from `start` on, and does what comes of it. Returns whether packets have another go at once.
@@ -574,10 +574,6 @@ impl<D: Driver> Driver for Stack<D> {
 
     fn rest(&mut self, until: u64, completions: &mut Vec<Completion>) -> u64 {
         self.below.rest(until, completions)
-    }
-
-    fn processor_time(&self) -> Option<u64> {
-        self.below.processor_time()
     }
 
     fn is_asleep(&self) -> bool {

@@ -51,8 +51,6 @@ pub(crate) struct Polling {
     overrun: Option<u64>,
     /// Nanoseconds that packets took.
     network: u64,
-    /// When the last rest ended, and what of its CPU the lane had used by then.
-    settled: Option<[u64; 2]>,
 }
 
 #[derive(Debug)]
@@ -112,7 +110,6 @@ impl Polling {
             before: None,
             overrun: None,
             network: 0,
-            settled: None,
         }
     }
 
@@ -142,7 +139,7 @@ impl Polling {
             }
             _ => self.controller = settings.map_or(Controller::None, |settings| Controller::of(&settings, self.ports)),
         }
-        (self.settings, self.left_at, self.settled) = (settings, None, None);
+        (self.settings, self.left_at) = (settings, None);
         true
     }
 
@@ -172,7 +169,7 @@ impl Polling {
                     }
                     match was_asleep {
                         // By a driver that does not hold up its thread.
-                        true => timed.waited(passed - own),
+                        true => timed.slept(passed - own),
                         // Of a lane that sleeps nobody wants the time.
                         false => {
                             timed.services_took(passed - own);
@@ -198,15 +195,11 @@ impl Polling {
         }
     }
 
-    /// The lane was to leave its CPU to others until then, and did so for that long. Before, it carried out what its services had submitted. `used` is what it has used of its CPU since
-    /// it began, if that is known: what others had of it beside rests shows by that.
-    pub fn rested(&mut self, now: u64, until: u64, slept: u64, used: Option<u64>) {
+    /// The lane was to leave its CPU to others until now, and did so for that long. Before, it carried out what its services had submitted.
+    pub fn rested(&mut self, now: u64, slept: u64) {
         if let Controller::Timed(timed) = &mut self.controller {
             timed.services_took(now.saturating_sub(self.began).saturating_sub(slept));
-            timed.rested(slept.saturating_sub(now.saturating_sub(until)), slept);
-            let by_now = used.map(|used| [now, used]);
-            let before = std::mem::replace(&mut self.settled, by_now);
-            timed.settle(before.zip(by_now).map(|(before, by_now)| [0, 1].map(|part| by_now[part].saturating_sub(before[part]))));
+            timed.slept(slept);
         }
         (self.began, self.left_at) = (now, Some(now));
     }
@@ -232,7 +225,7 @@ impl Polling {
         self.before = None;
         self.began += slept;
         if let Controller::Timed(timed) = &mut self.controller {
-            timed.waited(slept);
+            timed.slept(slept);
         }
         slept
     }
@@ -626,7 +619,7 @@ mod tests {
             for now in [5, 1 << 40, 7, 1 << 62, 0, 1 << 41, (1 << 41) + 10_000] {
                 collect(&mut polling, [now, now / 2, now.saturating_add(1_000)], Wait::Forever, 8);
                 polling.worked(1_000);
-                polling.rested(now, now / 2, 1_000, Some(now));
+                polling.rested(now, 1_000);
                 let waits = [polling.wait(Wait::Forever), polling.rests_until().map_or(Wait::No, Wait::Until)];
                 for until in waits.into_iter().filter_map(|wait| if let Wait::Until(until) = wait { Some(until) } else { None }) {
                     assert!(until <= polling.began + 20 * PERIOD, "{changes:?}: {until} at {now}");

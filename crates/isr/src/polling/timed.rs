@@ -3,15 +3,14 @@
 //! FreeBSD's controller (polling(4)) looks at each tick and changes a number of packets by one. Here the network has an account of nanoseconds instead:
 //!
 //! ```text
-//! time passes, on whatever     -> the account grows by (100 - user_frac) %, up to what the network may have of PERIOD; beside other programs, of LATE
+//! time passes, on whatever     -> the account grows by (100 - user_frac) %, up to what the network may have of PERIOD; beside other programs, of REST and LATE
 //! the network took so long     -> the account shrinks by that
 //! it is empty, others want CPU -> the network is held until the account is half full, and has a chunk's cost
 //! it is empty, nobody does     -> the network goes on: what others did not want is not kept for them
 //! ```
 //!
 //! Beside other programs the account is the whole lane's: it grows as ever, and shrinks by what services and tasks of the lane take as well. So it fills while the lane sleeps. Packets
-//! are held when it is empty, and the lane is to rest then, with its services and tasks. How long a lane was awake is not how long it had its CPU: so behind each rest the account is
-//! settled by the time of the CPU that the lane has used ([`Timed::settle`]). What it lacks by that, and by rests that lasted too long, it has in place of later rests.
+//! are held when it is empty, and the lane is to rest then, with its services and tasks, for REST and longer.
 //!
 //! So over PERIOD and longer the network has at most 100 - user_frac per cent while others want the rest, whatever a packet costs and however fast they
 //! come, and others have at most user_frac per cent while packets wait ([`Timed::is_network_first`]).
@@ -24,8 +23,8 @@ pub const PERIOD: u64 = 500_000;
 /// How much of the time that others took at once is made up for where they are other programs: the scheduler puts a program off at its own ticks, which are up to 4 milliseconds apart, so a
 /// lane that slept for others wakes late. What services take beyond the account is made up for as far as that, too.
 const LATE: u64 = 8 * PERIOD;
-/// How much of the time that others had without a right to it is kept in mind, beyond what the account holds: some late rests in a row, and no second in which the lane was stopped.
-const ARREARS: u64 = 100 * PERIOD;
+/// For how long a lane rests at least, where it leaves its CPU to other programs. To fall asleep and to wake up takes 20 us of its own part, which are little beside that.
+const REST: u64 = 2 * PERIOD;
 /// A chunk that took so many times what it was to cost, and [`SLACK`] more, was interrupted: the rest of the time was somebody else's.
 const INTERRUPTED: u64 = 8;
 /// Nanoseconds that a chunk may take beside what its frames cost.
@@ -46,21 +45,8 @@ pub struct Timed {
     /// Nanoseconds that a frame costs, 16 times; 0 before the first.
     cost: u64,
     is_held: bool,
-    /// Nanoseconds of the lane's part that others had, beyond what the account holds.
-    arrears: i64,
-    /// The account was filled from the arrears when it was empty last: others have a rest before that is done again.
-    has_drawn: bool,
-    /// What was said of the time since it was settled last.
-    said: Said,
     /// What the network is seen to have.
     counts: TimedCounts,
-}
-
-/// Nanoseconds that the lane is said to have slept, and by how many the account shrank for what it is said to have done.
-#[derive(Clone, Copy, Debug, Default)]
-struct Said {
-    slept: u64,
-    charged: i64,
 }
 
 /// What was counted.
@@ -76,9 +62,8 @@ impl Timed {
     /// A network that has taken nothing yet.
     #[must_use]
     pub fn new(knobs: Knobs, other_programs: bool) -> Self {
-        let (said, counts) = (Said::default(), TimedCounts::default());
-        let mut new =
-            Self { knobs, other_programs, account: 0, cost: 0, is_held: false, arrears: 0, has_drawn: false, said, counts };
+        let counts = TimedCounts::default();
+        let mut new = Self { knobs, other_programs, account: 0, cost: 0, is_held: false, counts };
         new.account = new.most();
         new
     }
@@ -87,7 +72,6 @@ impl Timed {
     pub fn set(&mut self, knobs: Knobs, other_programs: bool) {
         (self.knobs, self.other_programs) = (knobs, other_programs);
         (self.account, self.is_held) = (self.most(), false);
-        (self.arrears, self.has_drawn, self.said) = (0, false, Said::default());
     }
 
     /// What was counted.
@@ -125,73 +109,28 @@ impl Timed {
 
     /// The lane slept for so long, or others had its time in another way.
     pub fn slept(&mut self, nanoseconds: u64) {
-        self.said.slept = self.said.slept.saturating_add(nanoseconds);
         self.account = self.account.saturating_add(self.share(nanoseconds)).min(self.reserve());
-        if self.is_held && self.account >= self.enough() {
+        // What the rest itself took of the lane's part is lacking now. It would be as much after another one.
+        let enough = if self.tells_sleep() { self.enough() / 2 } else { self.enough() };
+        if self.is_held && self.account >= enough {
             self.is_held = false;
         }
-    }
-
-    /// The lane had nothing to do, and slept for so long: what others had before is not made up for any more if that was long.
-    pub fn waited(&mut self, nanoseconds: u64) {
-        if nanoseconds >= PERIOD {
-            self.arrears = 0;
-        }
-        self.slept(nanoseconds);
-    }
-
-    /// The lane was to rest for others for `asked`, and did for `slept`. What that was too long is made up for, however long it was, as far as [`ARREARS`].
-    pub fn rested(&mut self, asked: u64, slept: u64) {
-        let late = self.share(slept.saturating_sub(asked));
-        let room = self.reserve() - self.account;
-        self.owe(self.share(slept).saturating_sub(room).clamp(0, late));
-        self.slept(slept);
-    }
-
-    /// So much time has passed since this was called last, and of that the lane used its CPU for so long; none if that is not known, as the first time. What it was charged beyond that
-    /// others had, and what it had beyond that it pays for.
-    pub fn settle(&mut self, time: Option<[u64; 2]>) {
-        let Said { slept, charged } = std::mem::take(&mut self.said);
-        let Some([passed, used]) = time.filter(|_| self.tells_sleep()) else { return };
-        // As the account should have grown by now, less what it did.
-        let used_of_it = i64::try_from(used).unwrap_or(i64::MAX);
-        let right = self.share(passed).saturating_sub(used_of_it);
-        match right.saturating_sub(self.share(slept).saturating_sub(charged)) {
-            lacking @ 0.. => self.owe(lacking),
-            beyond => self.account = self.account.saturating_add(beyond).max(-self.owed()),
-        }
-    }
-
-    /// Others had more than their part, by so much.
-    fn owe(&mut self, nanoseconds: i64) {
-        self.arrears = self.arrears.saturating_add(nanoseconds).min(self.share(ARREARS));
-    }
-
-    /// Fills the empty account from the arrears, if that can be.
-    fn draws(&mut self) -> bool {
-        self.has_drawn = self.arrears > 0 && !self.has_drawn;
-        if self.has_drawn {
-            let drawn = self.arrears.min(self.reserve());
-            (self.arrears, self.account) = (self.arrears - drawn, self.account + drawn);
-        }
-        self.account > 0
     }
 
     /// The network took so long for so many frames; returns what of it was its own.
     pub fn network_took(&mut self, nanoseconds: u64, frames: u64) -> u64 {
         let took = nanoseconds.min(self.longest(frames));
         took.saturating_mul(16).checked_div(frames).into_iter().for_each(|cost| self.note_cost(cost));
-        self.charge(took);
+        // Beside other programs an interruption counts as the lane's, in a turn, as it counts as theirs in a rest: what nobody had is then lost by both alike.
+        self.charge(if self.tells_sleep() { nanoseconds } else { took });
         took
     }
 
     /// The network took so long, of which all was its own: receiving what became nobody's frame, or sending.
     pub fn charge(&mut self, nanoseconds: u64) {
         let took = nanoseconds.min(INTERRUPTED * PERIOD);
-        let before = self.account;
-        self.account = (before + self.share(took) - took.cast_signed()).max(-self.owed());
-        self.said.charged = self.said.charged.saturating_add(before - self.account);
-        if self.account <= 0 && !self.is_idle() && !self.is_held && !self.draws() {
+        self.account = (self.account + self.share(took) - took.cast_signed()).max(-self.owed());
+        if self.account <= 0 && !self.is_idle() && !self.is_held {
             self.is_held = true;
             self.counts.held += 1;
         }
@@ -258,7 +197,7 @@ impl Timed {
 
     /// The most that the account grows to while others have the time.
     fn reserve(&self) -> i64 {
-        if self.other_programs { self.most().max(self.share(LATE)) } else { self.most() }
+        if self.other_programs { self.most().max(self.share(REST + LATE)) } else { self.most() }
     }
 
     /// How far the account may be behind.
@@ -272,9 +211,9 @@ impl Timed {
         i64::try_from(chunk).unwrap_or(i64::MAX).clamp(1, self.most())
     }
 
-    /// The account that lets the network go on. A lane that leaves others their time by sleeping pays for each time that it wakes, so that is not after each chunk.
+    /// The account that lets the network go on. A lane that leaves others their time by sleeping pays for each time that it wakes, so it rests for longer.
     fn enough(&self) -> i64 {
-        self.chunk().max(self.most() / 2)
+        if self.tells_sleep() { self.share(REST).max(1) } else { self.chunk().max(self.most() / 2) }
     }
 
     /// The longest that so many frames take if nobody interrupts.
