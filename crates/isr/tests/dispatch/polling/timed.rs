@@ -83,7 +83,7 @@ impl Flooded {
     }
 
     /// From now on it does not have its CPU at times.
-    fn is_away(mut self, away: Away) -> Self {
+    fn away(mut self, away: Away) -> Self {
         (self.away, self.away_at) = (away, self.now + self.random.below(away.each));
         self
     }
@@ -296,7 +296,7 @@ fn what_a_rest_takes_is_the_lanes() {
 fn a_cpu_that_is_stolen_or_throttled_leaves_others_their_fraction_of_the_rest_of_it() {
     for user_frac in [10, 30, 50, 90] {
         let set = f64::from(user_frac);
-        let played = |each, lasts| resting(user_frac).is_away(Away { each, lasts, is_others: false }).floods(2);
+        let played = |each, lasts| resting(user_frac).away(Away { each, lasts, is_others: false }).floods(2);
         for lasts in [100_000, 1_000_000, 10_000_000] {
             let [share, least] = played(4 * lasts, lasts);
             assert!((share - set).abs() < 3.0 && least > set * 0.85, "{share} and {least} for {user_frac}, a fifth is stolen");
@@ -320,7 +320,7 @@ fn what_another_program_takes_comes_on_top_of_the_fraction() {
     for user_frac in [10, 30, 50, 90] {
         for (each, lasts) in [(400_000, 100_000), (4_000_000, 1_000_000), (40_000_000, 40_000_000)] {
             let (set, taken) = (f64::from(user_frac), lasts as f64 / (each + lasts) as f64);
-            let [share, least] = resting(user_frac).is_away(Away { each, lasts, is_others: true }).floods(2);
+            let [share, least] = resting(user_frac).away(Away { each, lasts, is_others: true }).floods(2);
             assert!(share < set + (100.0 - set) * taken + 5.0 && least > set, "{share} and {least} for {user_frac}, {taken}");
         }
     }
