@@ -43,9 +43,9 @@ const JUDGED: [Echo; 2] = [Echo::Packet, Echo::Polling];
 const BYTES: usize = 64;
 /// Datagrams a second that are offered, before as many as can be.
 const OFFERS: [f64; 6] = [50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
-/// Frames that a program sees in one call, which takes the kernel some 20 ms to begin, and then 100 ns and more for each: what is not due is dropped.
+/// Frames that a program sees in one call, which takes 100 ns and more for each: what is not due is dropped.
 const FRAMES: u32 = 1 << 20;
-/// The same where so many a second are offered that most are due: the pause between two calls is to be a small part.
+/// The same where so many a second are offered that most are due: what pauses between two calls ([`Flood::held`]) is to do so for a small part.
 const FRAMES_OF_MANY: u32 = 1 << 22;
 const MANY: f64 = 5e5;
 /// Frames a second that one CPU brings at the least, and CPUs that help it at the most: three bring ten times what a lane answers.
@@ -187,6 +187,7 @@ fn helpers_for(offer: Option<f64>) -> usize {
 fn put(flood: &Flood, cpu: Option<usize>, frame: &[u8], rate: Option<f64>, goes_on: &dyn Fn() -> bool) -> Result<Emitted> {
     cpu.map_or(Ok(()), |cpu| server::pin(&[cpu]))?;
     yields(gettid().as_raw().unsigned_abs())?;
+    let _held = flood.held();
     flood.begin(rate)?;
     let frames = if rate.is_none_or(|rate| rate > MANY) { FRAMES_OF_MANY } else { FRAMES };
     while goes_on() {

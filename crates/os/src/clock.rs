@@ -56,6 +56,12 @@ pub fn cpu_of_thread(id: u32) -> Option<u64> {
     cpu_clock(id, PER_THREAD)
 }
 
+/// Processor time of the calling thread in nanoseconds (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID).
+pub fn cpu_of_this_thread() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    nanoseconds(time.tv_sec, time.tv_nsec)
+}
+
 /// Asks a clock that is made of a number and what it counts: clock_getcpuclockid(3) gives the same, for processes only.
 fn cpu_clock(id: u32, per_thread: i32) -> Option<u64> {
     const RUN_TIME: i32 = 2;
@@ -107,6 +113,7 @@ mod tests {
         let this = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         let start = cpu_of_thread(this).unwrap();
         while cpu_of_thread(this).unwrap() < start + 5_000_000 {}
+        assert!(cpu_of_this_thread() >= start + 5_000_000 && cpu_of_this_thread() <= cpu_of_thread(this).unwrap());
         assert!(cpu_of_process(std::process::id()).unwrap() >= start + 5_000_000);
         for nobody in [0, 1 << 28, u32::MAX] {
             assert_eq!((cpu_of_thread(nobody), cpu_of_process(nobody)), (None, None));

@@ -225,7 +225,7 @@ pub trait Driver {
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);
 
     /// Carries out what was submitted, and lets go of the CPU until the clock shows this, whatever comes meanwhile: the bell as well. Ends of what was submitted may be added to
-    /// `completions`; else the next [`Driver::collect`] has them. Returns for how many nanoseconds nobody did anything. For a lane that keeps a part of its CPU for others.
+    /// `completions`; else the next [`Driver::collect`] has them. Returns for how many nanoseconds others could have the CPU: what this thread takes of it to fall asleep and to wake up is not among them. For a lane that keeps a part of its CPU for others.
     ///
     /// Where nothing holds up the thread, as in a simulation, the time passes for all.
     fn rest(&mut self, until: u64, completions: &mut Vec<Completion>) -> u64;

@@ -3,14 +3,14 @@
 //! FreeBSD's controller (polling(4)) looks at each tick and changes a number of packets by one. Here the network has an account of nanoseconds instead:
 //!
 //! ```text
-//! time passes, on whatever     -> the account grows by (100 - user_frac) %, up to what the network may have of PERIOD; beside other programs, of LATE
+//! time passes, on whatever     -> the account grows by (100 - user_frac) %, up to what the network may have of PERIOD; beside other programs, of REST and LATE
 //! the network took so long     -> the account shrinks by that
 //! it is empty, others want CPU -> the network is held until the account is half full, and has a chunk's cost
 //! it is empty, nobody does     -> the network goes on: what others did not want is not kept for them
 //! ```
 //!
 //! Beside other programs the account is the whole lane's: it grows as ever, and shrinks by what services and tasks of the lane take as well. So it fills while the lane sleeps. Packets
-//! are held when it is empty, and the lane is to rest then, with its services and tasks.
+//! are held when it is empty, and the lane is to rest then, with its services and tasks, for REST and longer.
 //!
 //! So over PERIOD and longer the network has at most 100 - user_frac per cent while others want the rest, whatever a packet costs and however fast they
 //! come, and others have at most user_frac per cent while packets wait ([`Timed::is_network_first`]).
@@ -23,6 +23,8 @@ pub const PERIOD: u64 = 500_000;
 /// How much of the time that others took at once is made up for where they are other programs: the scheduler puts a program off at its own ticks, which are up to 4 milliseconds apart, so a
 /// lane that slept for others wakes late. What services take beyond the account is made up for as far as that, too.
 const LATE: u64 = 8 * PERIOD;
+/// For how long a lane rests at least, where it leaves its CPU to other programs. To fall asleep and to wake up takes 20 us of its own part, which are little beside that.
+const REST: u64 = 2 * PERIOD;
 /// A chunk that took so many times what it was to cost, and [`SLACK`] more, was interrupted: the rest of the time was somebody else's.
 const INTERRUPTED: u64 = 8;
 /// Nanoseconds that a chunk may take beside what its frames cost.
@@ -108,7 +110,9 @@ impl Timed {
     /// The lane slept for so long, or others had its time in another way.
     pub fn slept(&mut self, nanoseconds: u64) {
         self.account = self.account.saturating_add(self.share(nanoseconds)).min(self.reserve());
-        if self.is_held && self.account >= self.enough() {
+        // What the rest itself took of the lane's part is lacking now. It would be as much after another one.
+        let enough = if self.tells_sleep() { self.enough() / 2 } else { self.enough() };
+        if self.is_held && self.account >= enough {
             self.is_held = false;
         }
     }
@@ -117,7 +121,8 @@ impl Timed {
     pub fn network_took(&mut self, nanoseconds: u64, frames: u64) -> u64 {
         let took = nanoseconds.min(self.longest(frames));
         took.saturating_mul(16).checked_div(frames).into_iter().for_each(|cost| self.note_cost(cost));
-        self.charge(took);
+        // Beside other programs an interruption counts as the lane's, in a turn, as it counts as theirs in a rest: what nobody had is then lost by both alike.
+        self.charge(if self.tells_sleep() { nanoseconds } else { took });
         took
     }
 
@@ -192,7 +197,7 @@ impl Timed {
 
     /// The most that the account grows to while others have the time.
     fn reserve(&self) -> i64 {
-        if self.other_programs { self.most().max(self.share(LATE)) } else { self.most() }
+        if self.other_programs { self.most().max(self.share(REST + LATE)) } else { self.most() }
     }
 
     /// How far the account may be behind.
@@ -206,9 +211,9 @@ impl Timed {
         i64::try_from(chunk).unwrap_or(i64::MAX).clamp(1, self.most())
     }
 
-    /// The account that lets the network go on. A lane that leaves others their time by sleeping pays for each time that it wakes, so that is not after each chunk.
+    /// The account that lets the network go on. A lane that leaves others their time by sleeping pays for each time that it wakes, so it rests for longer.
     fn enough(&self) -> i64 {
-        self.chunk().max(self.most() / 2)
+        if self.tells_sleep() { self.share(REST).max(1) } else { self.chunk().max(self.most() / 2) }
     }
 
     /// The longest that so many frames take if nobody interrupts.

@@ -5,6 +5,21 @@ use corelane_seam::Random;
 
 /// What one call into the kernel costs beside its frames, in nanoseconds.
 const CALL: u64 = 1_500;
+const SECOND: u64 = 1_000_000_000;
+
+/// Times at which the lane does not have its CPU though it wants it.
+#[derive(Clone, Copy)]
+struct Away {
+    /// Nanoseconds from one to the next, at random up to twice that, and how long each lasts.
+    each: u64,
+    lasts: u64,
+    /// Another program has them. Else nobody: the hypervisor took the CPU, or the control group of all of them has used up its part.
+    is_others: bool,
+}
+
+impl Away {
+    const NEVER: Self = Self { each: u64::MAX, lasts: 0, is_others: false };
+}
 
 /// A lane whose packets never end.
 struct Flooded {
@@ -17,12 +32,19 @@ struct Flooded {
     service: u64,
     now: u64,
     left_at: u64,
-    is_asleep: bool,
     asleep: u64,
     network: u64,
     user: u64,
     /// Nanoseconds by which it wakes too late, at the most.
     late: u64,
+    /// Nanoseconds of its own that a rest takes.
+    falling_asleep: u64,
+    away: Away,
+    away_at: u64,
+    /// Nanoseconds that nobody had.
+    nobody: u64,
+    /// Nanoseconds that others had without being left them.
+    taken: u64,
     random: Random,
 }
 
@@ -37,11 +59,15 @@ impl Flooded {
             service: 0,
             now: 0,
             left_at: 0,
-            is_asleep: false,
             asleep: 0,
             network: 0,
             user: 0,
             late: 0,
+            falling_asleep: 0,
+            away: Away::NEVER,
+            away_at: u64::MAX,
+            nobody: 0,
+            taken: 0,
             random: Random::new(u64::from(user_frac)),
         }
     }
@@ -49,16 +75,65 @@ impl Flooded {
     /// Tells what has passed since the network had the lane.
     fn tell(&mut self, waits: bool) {
         let passed = self.now - self.left_at;
-        match std::mem::take(&mut self.is_asleep) {
-            true => self.timed.slept(passed),
-            false => {
-                if waits {
-                    self.timed.packets_waited(passed);
-                }
-                self.timed.services_took(passed);
-            }
+        if waits {
+            self.timed.packets_waited(passed);
         }
+        self.timed.services_took(passed);
         self.left_at = self.now;
+    }
+
+    /// From now on it does not have its CPU at times.
+    fn away(mut self, away: Away) -> Self {
+        (self.away, self.away_at) = (away, self.now + self.random.below(away.each));
+        self
+    }
+
+    /// The lane works for so long.
+    fn works(&mut self, nanoseconds: u64) {
+        self.now += nanoseconds;
+        while self.away_at <= self.now {
+            self.passes_away();
+        }
+    }
+
+    /// It does not have its CPU for once.
+    fn passes_away(&mut self) {
+        let Away { each, lasts, is_others } = self.away;
+        self.now += lasts;
+        *(if is_others { &mut self.taken } else { &mut self.nobody }) += lasts;
+        self.away_at = self.now + self.random.below(each.saturating_mul(2)).max(1);
+    }
+
+    /// A rest of so long, or longer: the lane wakes late, also because somebody or nobody has its CPU then.
+    fn rests(&mut self, held: u64) {
+        let (began, before) = (self.now, self.taken + self.nobody);
+        let until = began + held + self.random.below(self.late + 1);
+        while self.away_at < until.max(self.now) {
+            self.now = self.away_at;
+            self.passes_away();
+        }
+        self.now = self.now.max(until);
+        // What it takes to fall asleep and to wake up is the lane's.
+        let slept = (self.now - began).saturating_sub(self.falling_asleep);
+        self.asleep += slept.saturating_sub(self.taken + self.nobody - before);
+        self.timed.services_took(self.now - began - slept);
+        self.timed.slept(slept);
+        self.left_at = self.now;
+    }
+
+    /// Runs for so many seconds that somebody has, under a flood. Per cent of them that others have, and of the second in which they have the least.
+    fn floods(&mut self, seconds: usize) -> [f64; 2] {
+        let shares: Vec<f64> = (0..seconds).map(|_| self.floods_for_a_second()).collect();
+        [shares.iter().sum::<f64>() / seconds as f64, shares.into_iter().fold(100.0, f64::min)]
+    }
+
+    fn floods_for_a_second(&mut self) -> f64 {
+        let from = self.now;
+        (self.asleep, self.taken, self.nobody) = (0, 0, 0);
+        while self.now - from - self.nobody < SECOND {
+            self.turn(false);
+        }
+        (self.asleep + self.taken) as f64 * 100.0 / (self.now - from - self.nobody) as f64
     }
 
     /// A turn; the tasks want the lane, or it would sleep.
@@ -69,13 +144,15 @@ impl Flooded {
         }
         let frames = self.timed.frames() as u64;
         if frames > 0 {
-            let took = CALL + frames * self.frame;
-            self.now += took;
+            let began = self.now;
+            self.works(CALL + frames * self.frame);
+            let took = self.now - began;
             self.network += took;
-            assert_eq!(self.timed.network_took(took, frames), took, "nobody interrupts here");
+            let own = self.timed.network_took(took, frames);
+            assert!(own == took || self.away.lasts > 0, "nobody interrupts here");
         }
         self.left_at = self.now;
-        self.now += frames * self.service;
+        self.works(frames * self.service);
         self.user += frames * self.service;
         if self.service > 0 {
             self.tell(true);
@@ -83,15 +160,12 @@ impl Flooded {
         let is_first = frames > 0 && self.timed.is_network_first() && !self.other_programs;
         if let Some(held) = self.timed.held_for().filter(|_| self.other_programs) {
             assert!(held > 0, "who is held is held for some time");
-            let slept = held + self.random.below(self.late + 1);
-            self.now += slept;
-            self.asleep += slept;
-            self.is_asleep = true;
+            self.rests(held);
         } else if tasks_want && !is_first {
-            self.now += self.slice;
+            self.works(self.slice);
             self.user += self.slice;
         } else {
-            self.now += 100;
+            self.works(100);
         }
     }
 
@@ -202,6 +276,73 @@ fn a_lane_that_wakes_late_makes_up_for_it() {
     }
 }
 
+/// A lane whose rests take it 20 us of its own.
+fn resting(user_frac: u32) -> Flooded {
+    Flooded { falling_asleep: 20_000, ..Flooded::new(user_frac, true, 5_000, 0) }
+}
+
+#[test]
+fn what_a_rest_takes_is_the_lanes() {
+    for user_frac in [10, 30, 50, 90] {
+        let mut lane = resting(user_frac);
+        let [share, least] = lane.floods(2);
+        assert!((share - f64::from(user_frac)).abs() < 1.0 && share - least < 1.0, "{share} and {least} for {user_frac}");
+        assert!(lane.network > SECOND / 20, "packets have theirs: {} ns of 2 s for {user_frac}", lane.network);
+    }
+}
+
+/// What nobody had counts as others' in a rest and as the lane's in a turn, so both lose alike.
+#[test]
+fn a_cpu_that_is_stolen_or_throttled_leaves_others_their_fraction_of_the_rest_of_it() {
+    for user_frac in [10, 30, 50, 90] {
+        let set = f64::from(user_frac);
+        let played = |each, lasts| resting(user_frac).away(Away { each, lasts, is_others: false }).floods(2);
+        for lasts in [100_000, 1_000_000, 10_000_000] {
+            let [share, least] = played(4 * lasts, lasts);
+            assert!((share - set).abs() < 3.0 && least > set * 0.85, "{share} and {least} for {user_frac}, a fifth is stolen");
+            let [_, least] = played(lasts, lasts);
+            assert!(least > set * 2.0 / 3.0, "{least} for {user_frac}, a half is stolen");
+        }
+        // Parts of 100 ms that a control group has used up, and a machine that is stopped for an hour.
+        for (each, lasts) in [(60_000_000, 40_000_000), (20_000_000, 80_000_000), (2 * SECOND, 3_600 * SECOND)] {
+            let [share, least] = played(each, lasts);
+            assert!(
+                (share - set).abs() < 4.0 && least > set * 2.0 / 3.0,
+                "{share} and {least} for {user_frac}, {lasts} of {each}"
+            );
+        }
+    }
+}
+
+/// Another program that has the CPU when it likes, by a control group of more weight, or for it is of a real-time policy: others have their fraction of what it leaves.
+#[test]
+fn what_another_program_takes_comes_on_top_of_the_fraction() {
+    for user_frac in [10, 30, 50, 90] {
+        for (each, lasts) in [(400_000, 100_000), (4_000_000, 1_000_000), (40_000_000, 40_000_000)] {
+            let (set, taken) = (f64::from(user_frac), lasts as f64 / (each + lasts) as f64);
+            let [share, least] = resting(user_frac).away(Away { each, lasts, is_others: true }).floods(2);
+            assert!(share < set + (100.0 - set) * taken + 5.0 && least > set, "{share} and {least} for {user_frac}, {taken}");
+        }
+    }
+}
+
+/// SIGSTOP, and a clock that jumps ahead: no second behind it is without a part for others, or for packets.
+#[test]
+fn a_lane_that_was_stopped_goes_on_as_before() {
+    for user_frac in [10, 30, 50, 90] {
+        let mut lane = resting(user_frac);
+        for stopped_in_a_rest in [false, true] {
+            match stopped_in_a_rest {
+                false => lane.works(10 * SECOND),
+                true => lane.rests(10 * SECOND),
+            }
+            let [share, least] = lane.floods(1);
+            let set = f64::from(user_frac);
+            assert!((share - set).abs() < 1.0 && least == share, "{share} for {user_frac}");
+        }
+    }
+}
+
 #[test]
 fn at_half_load_nobody_is_held() {
     let mut timed = Timed::new(Controller::Timed.knobs(), false);
@@ -255,7 +396,7 @@ fn beside_other_programs_a_rest_has_its_bound_at_each_fraction() {
         // However much was taken.
         (0..1_000).for_each(|_| timed.charge(8 * PERIOD));
         let held = timed.held_for().unwrap();
-        assert!((8 * PERIOD..=9 * PERIOD + 100).contains(&held), "{user_frac} %: {held} ns");
+        assert!((9 * PERIOD..=10 * PERIOD + 100).contains(&held), "{user_frac} %: {held} ns");
     }
 }
 
