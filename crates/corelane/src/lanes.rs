@@ -50,6 +50,8 @@ mod start;
 #[cfg(feature = "take-over")]
 mod take_over;
 pub(crate) mod unbroken;
+#[cfg(feature = "uring")]
+mod uring;
 mod url;
 mod wakes;
 mod without;
@@ -89,5 +91,7 @@ use without::changes;
 use without::stalls;
 #[cfg(not(feature = "take-over"))]
 use without::take_over;
+#[cfg(not(feature = "uring"))]
+use without::uring;
 #[cfg(not(feature = "packets"))]
 pub(crate) use without::{frames, live_gateway, receiving};

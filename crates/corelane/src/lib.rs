@@ -21,13 +21,14 @@
 //! | `aio` | [`aio`]: connections as `async fn` |
 //! | `confine` | [`admin::user`] and [`admin::confine`]: the program gives up root, files and calls |
 //! | `control` | [`admin::control`], and a socket by which `corelane rss` shows and changes the table of the running program |
-//! | `doctor` | [`doctor`]: what the machine lacks; brings `packets` along |
+//! | `doctor` | [`doctor`]: what the machine lacks; brings `packets` and `uring` along |
 //! | `journal` | [`service::journal`]: log files of services |
 //! | `machine` | [`admin::machine`] of processes and threads, this one's too: what they use, and their connections; [`admin::verify`]: whether flows come where they belong |
 //! | `packets` | [`Lanes::packet`], [`admin::packets`] and [`admin::dispatch`]: lanes have the frames of an interface; brings `control` and `watch` along |
 //! | `profile` | [`Lanes::stall`] and [`admin::profile`]: the functions in which lanes are; brings `watch` along |
 //! | `take-over` | [`Lanes::take_over`]: a restart that hands over the sockets, both ways; brings `control` along |
 //! | `testing` | [`testing`]: services on simulated lanes |
+//! | `uring` | [`lanes::DriverChoice::Uring`]: lanes on io_uring, which `Auto` takes where that is better; without it all are on epoll |
 //! | `watch` | readers of counter pages in [`admin::watch`], and [`admin::wrong`]: the faults of a program, as its page tells them |
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]

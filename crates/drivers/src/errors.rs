@@ -26,6 +26,8 @@ pub enum Error {
         /// Why.
         fault: Fault,
     },
+    /// This program was built without the driver on io_uring.
+    UringLeftOut,
     /// The kernel has no io_uring, or a filter says so (ENOSYS).
     UringAbsent,
     /// The system has io_uring and does not let this process use it (EPERM): an administrator's or a container's choice.
@@ -55,6 +57,9 @@ impl fmt::Display for Error {
                 write!(f, "the setting {field} must be {least} to {most}, not {got}: change it")
             }
             Self::Refused { call, fault } => f.write_str(&refusal(call, *fault)),
+            Self::UringLeftOut => f.write_str(
+                "this program was built without io_uring: use epoll, or build it with the feature \"uring\" of corelane",
+            ),
             Self::UringAbsent => f.write_str(
                 "no io_uring here: use epoll, or let the container's seccomp profile allow io_uring_setup, io_uring_enter and \
                  io_uring_register, on a kernel with CONFIG_IO_URING",

@@ -4,6 +4,7 @@
 
 mod addresses;
 mod answer;
+mod apart;
 mod bell;
 mod bridging;
 mod components;
@@ -26,9 +27,13 @@ mod readiness;
 mod refuse;
 mod stream;
 mod tuning;
+#[cfg(feature = "uring")]
 mod uring;
 mod warm;
+#[cfg(not(feature = "uring"))]
+mod without;
 
+pub use apart::apart;
 pub use bell::EventBell;
 pub use bridging::probe_bridge;
 pub use crossing::Crossing;
@@ -38,4 +43,7 @@ pub use needed_calls::probe_file_calls;
 pub use probes::Probes;
 pub use probing::tried;
 pub use tuning::check;
-pub use uring::{UringDriver, apart, probe_uring, refused_operations};
+#[cfg(feature = "uring")]
+pub use uring::{UringDriver, probe_uring, refused_operations};
+#[cfg(not(feature = "uring"))]
+use without::uring;

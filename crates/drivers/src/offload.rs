@@ -46,6 +46,7 @@ impl LentMemory {
     }
 
     /// Where it begins, and how many bytes it has.
+    #[cfg(feature = "uring")]
     pub(crate) fn parts(&self) -> (*mut u8, usize) {
         (self.start, self.bytes)
     }
@@ -112,6 +113,7 @@ pub struct Ended {
 
 impl Ended {
     /// The end of a file operation that no helper had.
+    #[cfg(feature = "uring")]
     pub(crate) fn of_file(token: u32, answer: Answer) -> Self {
         Self { token, answer, kind: JobKind::Near }
     }

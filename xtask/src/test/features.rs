@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 const FACADE: &str = "corelane";
 
 /// What a program without any feature compiles that is not ours.
-const PLAIN: &[&str] = &["bitflags", "cfg-if", "humantime", "io-uring", "libc", "linux-raw-sys", "rtrb", "rustix", "sd-notify"];
+const PLAIN: &[&str] = &["bitflags", "humantime", "libc", "linux-raw-sys", "rtrb", "rustix", "sd-notify"];
 
 /// Most crates of ours that such a program compiles, the facade among them.
 const OURS_MAX: usize = 12;

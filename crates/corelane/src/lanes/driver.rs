@@ -2,7 +2,8 @@
 
 use crate::admin::messages::Degraded;
 use crate::error::Error;
-use corelane_drivers::{EpollDriver, Probes, UringDriver};
+use crate::lanes::uring;
+use corelane_drivers::{EpollDriver, Probes};
 use corelane_seam::{Arena, Fault, Reason, Record, Tuning};
 use std::fmt;
 use std::str::FromStr;
@@ -10,10 +11,10 @@ use std::str::FromStr;
 /// The driver that the user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DriverChoice {
-    /// The one that our measurements favour where it is available, else the other.
+    /// The one that our measurements favour where it is available, else the other. Without the feature `uring` it is epoll.
     #[default]
     Auto,
-    /// `io_uring`, and nothing else.
+    /// `io_uring`, and nothing else. It takes the feature `uring`: without it lanes do not start, and the error says so.
     Uring,
     /// `epoll`, and nothing else.
     Epoll,
@@ -64,10 +65,25 @@ pub(crate) struct ChosenDriver {
 
 /// Makes the choice by making a driver of the kind.
 pub(crate) fn choose(choice: DriverChoice) -> Result<ChosenDriver, Error> {
+    choose_by(choice, attempt, uring::is_favoured)
+}
+
+/// What has been tried of a driver.
+type Tried = Result<(), corelane_drivers::Error>;
+
+fn choose_by(
+    choice: DriverChoice,
+    attempt: fn(DriverKind) -> Tried,
+    is_ring_favoured: fn(Tried) -> bool,
+) -> Result<ChosenDriver, Error> {
+    let only = |kind| match attempt(kind) {
+        Ok(()) => Ok(ChosenDriver { kind, note: None }),
+        Err(why) => Err(Error::Driver(format!("{kind} was asked for by name and is refused: {why}, or let auto choose"))),
+    };
     let (first, second) = match choice {
         DriverChoice::Uring => return only(DriverKind::Uring),
         DriverChoice::Epoll => return only(DriverKind::Epoll),
-        DriverChoice::Auto if ring_is_favoured() => (DriverKind::Uring, DriverKind::Epoll),
+        DriverChoice::Auto if is_ring_favoured(attempt(DriverKind::Uring)) => (DriverKind::Uring, DriverKind::Epoll),
         DriverChoice::Auto => (DriverKind::Epoll, DriverKind::Uring),
     };
     let Err(why) = attempt(first) else { return Ok(ChosenDriver { kind: first, note: None }) };
@@ -78,20 +94,6 @@ pub(crate) fn choose(choice: DriverChoice) -> Result<ChosenDriver, Error> {
         }),
         Err(error) => Err(Error::Driver(format!("none can be used here: {first}: {why}; {second}: {error}"))),
     }
-}
-
-/// The driver that was asked for by name.
-fn only(kind: DriverKind) -> Result<ChosenDriver, Error> {
-    match attempt(kind) {
-        Ok(()) => Ok(ChosenDriver { kind, note: None }),
-        Err(why) => Err(Error::Driver(format!("{kind} was asked for by name and is refused: {why}, or let auto choose"))),
-    }
-}
-
-/// The ring costs a little less (BENCHMARKS.md). Only where it works, and yet the kernel would show its waiting as one for
-/// disks (before 6.15), is it left alone; where it is refused, that is to be found out and said.
-fn ring_is_favoured() -> bool {
-    attempt(DriverKind::Uring).is_err() || corelane_drivers::tried(Probes::default()).uring_no_iowait
 }
 
 /// Tries the calls that serving files takes and for which there is no other way; for services that are to refuse at their start what they could not do later.
@@ -111,7 +113,38 @@ fn make(kind: DriverKind) -> Result<(), corelane_drivers::Error> {
     let refused = |_| corelane_drivers::Error::Refused { call: "mmap", fault: Fault::of(Reason::NoMemory) };
     let arena = Arena::new(corelane_seam::LEASE_BYTES_MAX).map_err(refused)?;
     match kind {
-        DriverKind::Uring => UringDriver::new(arena, Tuning::default(), Probes::default()).map(drop),
+        DriverKind::Uring => uring::attempt(arena),
         DriverKind::Epoll => EpollDriver::new(arena, Tuning::default(), Probes::default()).map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::without::uring as without;
+
+    /// What a program chooses that was built without io_uring.
+    fn without_a_ring(choice: DriverChoice) -> Result<ChosenDriver, Error> {
+        let attempt = |kind| match kind {
+            DriverKind::Uring => without::attempt(Arena::new(1).unwrap()),
+            DriverKind::Epoll => attempt(kind),
+        };
+        choose_by(choice, attempt, without::is_favoured)
+    }
+
+    #[test]
+    fn a_program_without_io_uring_takes_epoll_and_has_nothing_to_say() {
+        for choice in [DriverChoice::Auto, DriverChoice::Epoll] {
+            let ChosenDriver { kind, note } = without_a_ring(choice).unwrap();
+            assert_eq!((kind, note.is_none()), (DriverKind::Epoll, true), "{choice:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_without_io_uring_says_which_feature_brings_it() {
+        let Err(refused) = without_a_ring(DriverChoice::Uring) else { panic!("there is no ring") };
+        let words = "uring was asked for by name and is refused: this program was built without io_uring: use epoll, or build it with the \
+                     feature \"uring\" of corelane, or let auto choose";
+        assert_eq!(refused.to_string(), words);
     }
 }

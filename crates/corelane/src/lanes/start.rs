@@ -23,7 +23,8 @@ use crate::lanes::receiving;
 use crate::lanes::run::Running;
 use crate::lanes::stalls::Stalls;
 use crate::lanes::take_over::{Giver, Passage, Taken};
-use corelane_drivers::{EpollDriver, Probes, UringDriver};
+use crate::lanes::uring;
+use corelane_drivers::{EpollDriver, Probes};
 use corelane_lane::{Control, LaneSettings};
 use corelane_os::report;
 use corelane_os::runner::spawn;
@@ -197,9 +198,7 @@ impl Running {
                     DriverKind::Epoll => plan.run(&lives, pinned, |arena, tuning, bell, crossing| {
                         Ok(EpollDriver::with_bell(arena, tuning, Probes::default(), bell)?.joined(crossing))
                     }),
-                    DriverKind::Uring => plan.run(&lives, pinned, |arena, tuning, bell, crossing| {
-                        Ok(UringDriver::with_bell(arena, tuning, Probes::default(), bell)?.joined(crossing))
-                    }),
+                    DriverKind::Uring => plan.run(&lives, pinned, uring::driver),
                 });
             };
             spawn(lane, cpu, body).map_err(|error| Error::System { what: "starting a lane's thread", error })

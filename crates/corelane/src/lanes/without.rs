@@ -16,6 +16,9 @@ pub(crate) mod receiving;
 pub(crate) mod stalls;
 #[cfg(not(feature = "take-over"))]
 pub(crate) mod take_over;
+#[cfg(any(test, not(feature = "uring")))]
+#[cfg_attr(feature = "uring", allow(dead_code))] // tests try what is chosen without it
+pub(crate) mod uring;
 
 #[cfg(any(not(feature = "profile"), not(feature = "take-over")))]
 use crate::error::Error;

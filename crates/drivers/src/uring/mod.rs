@@ -13,6 +13,7 @@ mod ring;
 
 pub use operations::refused_operations;
 
+use crate::apart::apart;
 use crate::bell::EventBell;
 use crate::errors::Error;
 use crate::offload::{Ended, FileCall, Helpers};
@@ -21,7 +22,7 @@ use crate::readiness::ReadinessDriver;
 use crate::readiness::source::{BELL, Copies, Pause, ReadinessSource, UNWATCHED};
 use crate::tuning;
 use corelane_os::clock;
-use corelane_os::{errno, sockets};
+use corelane_os::sockets;
 use corelane_seam::ordered::Ordered;
 use corelane_seam::{Arena, Bell, Fault, Tuning};
 use files::Files;
@@ -69,22 +70,6 @@ pub(crate) fn tried(probes: Probes) -> Probes {
 /// Why not, with the remedy.
 pub fn probe_uring() -> Result<(), Error> {
     apart(try_uring)
-}
-
-/// Tries something that may make a ring on a thread of its own. The kernel ends a ring some time after it was dropped, and
-/// interrupts the thread that made it: calls of that thread that wait would fail with EINTR though no signal came.
-///
-/// # Errors
-/// Those of `probe`; [`Error::Refused`] if the system gives no thread.
-///
-/// # Panics
-/// If `probe` does.
-pub fn apart(probe: impl FnOnce() -> Result<(), Error> + Send) -> Result<(), Error> {
-    let refused = |error: std::io::Error| Error::Refused { call: "clone", fault: errno::fault(errno::of(&error)) };
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("corelane-probe".into()).spawn_scoped(scope, probe).map_err(refused)?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 fn try_uring() -> Result<(), Error> {
