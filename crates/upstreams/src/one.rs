@@ -1,5 +1,6 @@
 //! One upstream in the table: where it is, what it does now, and what was counted of it.
 
+use crate::choice::Candidate;
 use crate::health::Health;
 use crate::settings::Settings;
 use crate::times::Times;
@@ -190,6 +191,19 @@ impl One {
     /// Its weight for the choice, in thousandths of its share.
     pub fn weight_now(&self, now: Instant, settings: &Settings) -> u32 {
         u32::from(self.weight) * self.health.share(now, settings)
+    }
+
+    /// What the choice has to know of it, with its place in the table.
+    pub fn candidate(&self, index: u16, now: Instant, settings: &Settings) -> Candidate {
+        Candidate {
+            index,
+            weight: self.weight_now(now, settings),
+            whole_weight: self.weight,
+            uses: self.uses,
+            mark: self.mark,
+            standing: self.standing,
+            taken_at: self.taken_at,
+        }
     }
 }
 

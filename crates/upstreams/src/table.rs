@@ -399,15 +399,7 @@ impl Upstreams {
                 Ordering::Greater => continue,
             }
             least = one.priority;
-            candidates.push(Candidate {
-                index,
-                weight: one.weight_now(now, settings),
-                whole_weight: one.weight,
-                uses: one.uses,
-                mark: one.mark,
-                standing: one.standing,
-                taken_at: one.taken_at,
-            });
+            candidates.push(one.candidate(index, now, settings));
         }
     }
 

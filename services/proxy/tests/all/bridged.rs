@@ -96,7 +96,7 @@ fn counter(running: &Running, counter: LaneCounter) -> u64 {
     Reader::of(running.counters()).unwrap().snapshot(0).lanes[0].values.get(counter)
 }
 
-fn until(what: &str, is_so: impl Fn() -> bool) {
+pub fn until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < end, "{what}");

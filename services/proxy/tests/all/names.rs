@@ -1,5 +1,6 @@
 //! Upstreams behind TLS, and clients told apart by the name that they ask for: OpenSSL's client and server, by both drivers.
 
+use crate::bridged::until;
 use corelane::Lanes;
 use corelane::lanes::{DriverChoice, Running};
 use corelane_proxy::ENTRY;
@@ -8,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const DRIVERS: [DriverChoice; 2] = [DriverChoice::Epoll, DriverChoice::Uring];
 
@@ -188,10 +189,7 @@ fn checks_take_out_who_does_not_prove_its_name_and_whose_handshake_hangs() {
     for driver in DRIVERS {
         let query = format!("to={to}&upstream-ca={ca}&upstream-name=localhost&check=50ms&check-within=200ms");
         let running = start(driver, &query);
-        let until = Instant::now() + Duration::from_secs(60);
-        while own(&running, "upstreams_in_rotation") != 1 && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("checks have taken out two", || own(&running, "upstreams_in_rotation") == 1);
         assert_eq!((own(&running, "upstreams_in_rotation"), own(&running, "upstreams")), (1, 3), "{driver:?}");
         for _ in 0..3 {
             let mut client = patient(&running);
