@@ -5,6 +5,8 @@ use corelane::admin::watch::{LaneCounter, LongTurns, ProcessFigures, Snapshot};
 
 /// Services of lanes that had turns for too long, of which so many are shown at the most.
 const LONG_TURNS_MAX: usize = 16;
+/// Lanes of which each is shown with its shares, at the most; the first line has the range of all.
+const LANES_MAX: usize = 64;
 
 /// How a lane spent its time, each in per cent.
 struct Shares {
@@ -27,7 +29,9 @@ pub fn lines(snapshot: &Snapshot, figures: &ProcessFigures<'_>, columns: usize) 
         lines.filter(|_| !text.is_empty()).collect::<Vec<_>>()
     };
     let is_told = shares.len() < 2 || words[0].contains(&each(&shares));
-    let shares = if is_told { Vec::new() } else { wrapped("  network/user of lane ", each(&shares)) };
+    let shown = &shares[..shares.len().min(LANES_MAX)];
+    let more = if shown.len() < shares.len() { ".." } else { "" };
+    let shares = if is_told { Vec::new() } else { wrapped("  network/user of lane ", each(shown) + more) };
     let long: Vec<_> = snapshot.long_turns().take(LONG_TURNS_MAX).map(long_turns).collect();
     [words, shares, wrapped("  long turns while packets waited: ", long.join(", "))].concat()
 }

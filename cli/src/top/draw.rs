@@ -32,6 +32,8 @@ const COLUMNS_MIN: u16 = 80;
 const ROWS_MIN: u16 = 24;
 /// The most lines of what is wrong on the smallest screen, and one of how many lines that are more are for it on a larger one. More are counted.
 const WRONG_MAX: usize = 4;
+/// Lines of the head, where no lane polls.
+const HEAD_LINES: usize = 5;
 const WRONG_PART: usize = 4;
 /// Lines of lanes and services beside a line for each: the headings, with an empty line before each.
 const AROUND_LANES_AND_SERVICES: usize = 4;
@@ -127,7 +129,8 @@ fn process(state: &State, snapshot: &Snapshot, record: Option<&Record>, area: Ar
     let figures = state.figures(snapshot);
     let (mut lines, buckets) = (head(state, snapshot, &figures, record, width), buckets::lines(snapshot, &figures.lanes, width));
     // What keeps somebody from being served comes first, and leaves a line for the rest.
-    let most = WRONG_MAX + (rows - usize::from(ROWS_MIN)) / WRONG_PART;
+    // A line that says how lanes poll takes the place of one.
+    let most = WRONG_MAX + (rows - usize::from(ROWS_MIN)) / WRONG_PART - (lines.len() - HEAD_LINES);
     let first = grave.len().min(if others.is_empty() { most } else { most - 1 });
     lines.extend(grave[..first].iter().map(|one| wrong(one, width)));
     let wrongs = wrongs(&others, most - first, grave.len() - first, width);

@@ -696,11 +696,11 @@ mod tests {
     #[test]
     fn each_port_is_a_handler_and_has_a_chunk_of_its_own() {
         let mut settings = Settings::DEFAULT;
-        for change in ["controller=original", "each_burst=4"] {
+        for change in ["controller=original", "each_burst=4", "reg_frac=1"] {
             settings.change(change.parse::<Change>().unwrap()).unwrap();
         }
         let mut polling = Polling::new(Some(settings), 3);
-        assert!(polling.begin(1_000_000, Wait::No) && polling.checks_status(), "a chunk, and the first look");
+        assert!(polling.begin(1_000_000, Wait::No) && polling.checks_status(), "a chunk, and a look");
         assert_eq!([0, 3, 4, 9].map(|brought| polling.frames_beside(brought)), [4, 1, 0, 0]);
         assert!(!polling.end(Some(1_000_000), 4, true, || true) && !polling.begin(1_000_100, Wait::No), "the chunk goes on");
         assert!(!polling.checks_status() && polling.now().variables.handlers == 3);

@@ -279,7 +279,7 @@ pub const SUBJECTS: &[Subject] = &[
     Subject {
         number: 1040,
         name: "receiving threads",
-        cost: "a thread that a killed process has left goes on receiving where and as it was set for that; or a flood takes the CPUs of lanes",
+        cost: "a receiving thread of a killed process goes on with that process's settings; or a flood takes the CPUs of lanes",
         remedy: "have the interface received as ever, unless an operator has set it so; where --receive-threads is not to be had, the reason names the remedy",
         command: "echo 0 > /sys/class/net/INTERFACE/threaded",
         examine: Examine::Machine(features::receive_threads),

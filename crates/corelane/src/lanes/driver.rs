@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_program_without_io_uring_says_which_feature_brings_it() {
         let Err(refused) = without_a_ring(DriverChoice::Uring) else { panic!("there is no ring") };
-        let words = "uring was asked for by name and is refused: this program was built without io_uring: use epoll, or build it with the \
+        let words = "driver: uring was asked for by name and is refused: this program was built without io_uring: use epoll, or build it with the \
                      feature \"uring\" of corelane, or let auto choose";
         assert_eq!(refused.to_string(), words);
     }

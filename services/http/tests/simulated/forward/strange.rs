@@ -188,7 +188,9 @@ fn many_clients_of_a_silent_server_leave_other_sites_their_connections() {
     const OTHER: u16 = BEHIND + 1;
     let (world, book) = (World::new(1, Faults::none()), BookRef::default());
     let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
-        let site = |port| move |tokens| Forward::new(&behind_at(port), 0).tokens(tokens).timeout(3600 * S);
+        let site = |port: u16| {
+            move |tokens| Forward::new(&behind_at(port), 0).tokens(tokens).timeout(3600 * S).of_site(&port.to_string())
+        };
         let mut hosts = Hosts::new(Some(site(BEHIND)));
         hosts.add("other.test", site(OTHER)).unwrap();
         roster.serve(address(), patient().connections_max(80), Http::new(hosts));

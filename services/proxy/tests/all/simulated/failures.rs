@@ -122,7 +122,7 @@ fn one_that_is_silent_takes_its_part_of_the_connections_and_no_more() {
     let world = World::new(1, Faults::none());
     listen(&world, 2);
     world.silence(upstream(1), true);
-    let limits = patient().connect_limit(3_600 * S).connections_max(80);
+    let limits = patient().connect_limit(20 * S).connections_max(80);
     let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(2), Settings::new());
     let mut cast = Cast::new(Vec::new(), |_| Manner::Echoes);
     for number in 0..100 {
@@ -133,19 +133,30 @@ fn one_that_is_silent_takes_its_part_of_the_connections_and_no_more() {
     assert!(served.iter().all(|talker| talker.got == echoed(&talker.to_send)));
     assert_eq!((waiting.len(), rig.named("clients_turned_away")), (20, 0), "the other one has taken the rest");
     cast.talkers.iter().filter(|talker| !talker.is_over()).for_each(|talker| talker.peer.reset());
-    // A client that is not read is asked for each second.
-    rig.pass(5 * S, &mut cast);
+    // A client that has sent its end is not asked for, so the limit ends it.
+    rig.pass(30 * S, &mut cast);
     assert_eq!(rig.connections(), 0);
     rig.close(&mut Nobody);
 }
 
 #[test]
-fn one_that_is_silent_and_alone_leaves_room_to_tell_others_so() {
+fn one_that_is_silent_and_alone_has_no_bound_unless_it_is_given_one() {
     let world = World::new(1, Faults::none());
     listen(&world, 1);
     world.silence(upstream(1), true);
     let limits = patient().connect_limit(3_600 * S).connections_max(80);
-    let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(1), Settings::new());
+    let mut rig = proxied(&world, &RigPlan::lanes(1), limits.clone(), &list(1), Settings::new());
+    let clients: Vec<_> = (0..30).map(|number| rig.connect(number)).collect();
+    rig.wait(20 * MS);
+    assert_eq!((rig.connections(), rig.named("clients_turned_away")), (60, 0));
+    clients.iter().for_each(Peer::reset);
+    rig.close(&mut Nobody);
+
+    let world = World::new(1, Faults::none());
+    listen(&world, 1);
+    world.silence(upstream(1), true);
+    let settings = Settings { uses_max: NonZeroU32::new(20), ..Settings::new() };
+    let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(1), settings);
     let clients: Vec<_> = (0..30).map(|number| rig.connect(number)).collect();
     rig.wait(20 * MS);
     assert_eq!((rig.connections(), rig.named("clients_turned_away")), (40, 10));
