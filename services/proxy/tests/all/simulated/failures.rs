@@ -145,7 +145,7 @@ fn one_that_is_silent_and_alone_has_no_bound_unless_it_is_given_one() {
     listen(&world, 1);
     world.silence(upstream(1), true);
     let limits = patient().connect_limit(3_600 * S).connections_max(80);
-    let mut rig = proxied(&world, &RigPlan::lanes(1), limits.clone(), &list(1), Settings::new());
+    let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(1), Settings::new());
     let clients: Vec<_> = (0..30).map(|number| rig.connect(number)).collect();
     rig.wait(20 * MS);
     assert_eq!((rig.connections(), rig.named("clients_turned_away")), (60, 0));
