@@ -113,13 +113,16 @@ fn an_upload_that_comes_to_nothing_leaves_nothing() {
             }
         })
     };
+    // What the refused one has begun goes a moment behind its answer.
+    assert!(until(&|| names() == ["kept"]), "nothing is left of it: {:?}", names());
     let breaks_off = begin("Content-Length: 10", b"half");
     assert!(until(&|| names().len() == 2), "it is written beside the file: {:?}", names());
     drop(breaks_off);
     assert!(until(&|| names() == ["kept"]), "nothing is left of it: {:?}", names());
     assert_eq!(std::fs::read(&kept).unwrap(), b"as it was");
     assert_eq!(answer(begin("Connection: close\r\nContent-Length: 5", b"whole")), "201");
-    assert_eq!((std::fs::read(&kept).unwrap(), names().len()), (b"whole".to_vec(), 1));
+    assert_eq!(std::fs::read(&kept).unwrap(), b"whole");
+    assert!(until(&|| names() == ["kept"]), "it has its name alone: {:?}", names());
 }
 
 #[test]
