@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     print(&beside_threads(&page, threads.ok_or_else(|| page.polls_nothing())?, arguments.json)?)
 }
 
-/// What lanes keep beside threads of the kernel that receive at their CPUs, and how both spend a while from now on.
+/// The part that lanes keep beside threads of the kernel at their CPUs, and the shares of both in a while from now on.
 fn beside_threads(page: &Page, user_frac: u32, as_json: bool) -> Result<String> {
     let before = page.look();
     sleep(WINDOW_OF_THREADS);

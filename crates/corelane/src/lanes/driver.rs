@@ -68,7 +68,7 @@ pub(crate) fn choose(choice: DriverChoice) -> Result<ChosenDriver, Error> {
     choose_by(choice, attempt, uring::is_favoured)
 }
 
-/// What has been tried of a driver.
+/// The end of an attempt to make a driver.
 type Tried = Result<(), corelane_drivers::Error>;
 
 fn choose_by(
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::lanes::without::uring as without;
 
-    /// What a program chooses that was built without io_uring.
+    /// The choice of a program that was built without io_uring.
     fn without_a_ring(choice: DriverChoice) -> Result<ChosenDriver, Error> {
         let attempt = |kind| match kind {
             DriverKind::Uring => without::attempt(Arena::new(1).unwrap()),

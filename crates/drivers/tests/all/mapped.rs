@@ -89,7 +89,7 @@ enum Sent {
     Uncopied,
 }
 
-/// What a receiver does.
+/// The way in which a receiver takes bytes.
 #[derive(Clone, Copy, Debug)]
 struct Receiver {
     /// Asks for its bytes to be mapped.
@@ -166,7 +166,7 @@ fn give(socket: &OwnedFd, bytes: u64, sent: Sent) {
             Sent::FromFile => rustix::fs::sendfile(socket, sealed.file().unwrap().0, Some(&mut 0), most),
             Sent::Uncopied => send(socket, &memory[..most], SendFlags::from_bits_retain(libc::MSG_ZEROCOPY as u32)),
         };
-        // Notices take room, and wake who waits. What was sent never changes here, so nobody has to look at them.
+        // Notices take room, and wake a sender that waits. The bytes that were sent never change here, so nobody has to look at the notices.
         while sent == Sent::Uncopied && recv(socket, &mut [0; 0][..], RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT).is_ok() {}
         match given {
             Ok(count) => left -= count,

@@ -92,7 +92,7 @@ fn knob(random: &mut Random) -> (u8, i64) {
     (event, random.below(most) as i64 - 2)
 }
 
-/// What comes beside the clock and the network: an idle CPU, a knob, a handler that comes or goes.
+/// An event beside the clock and the network: an idle CPU, a knob, a handler that comes or goes.
 fn rare(random: &mut Random, handlers: u32) -> (u8, i64) {
     match random.below(4) {
         0 => (IDLE, 0),
