@@ -141,27 +141,19 @@ fn one_that_is_silent_takes_its_part_of_the_connections_and_no_more() {
 
 #[test]
 fn one_that_is_silent_and_alone_has_no_bound_unless_it_is_given_one() {
-    let world = World::new(1, Faults::none());
-    listen(&world, 1);
-    world.silence(upstream(1), true);
-    let limits = patient().connect_limit(3_600 * S).connections_max(80);
-    let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(1), Settings::new());
-    let clients: Vec<_> = (0..30).map(|number| rig.connect(number)).collect();
-    rig.wait(20 * MS);
-    assert_eq!((rig.connections(), rig.named("clients_turned_away")), (60, 0));
-    clients.iter().for_each(Peer::reset);
-    rig.close(&mut Nobody);
-
-    let world = World::new(1, Faults::none());
-    listen(&world, 1);
-    world.silence(upstream(1), true);
-    let settings = Settings { uses_max: NonZeroU32::new(20), ..Settings::new() };
-    let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(1), settings);
-    let clients: Vec<_> = (0..30).map(|number| rig.connect(number)).collect();
-    rig.wait(20 * MS);
-    assert_eq!((rig.connections(), rig.named("clients_turned_away")), (40, 10));
-    clients.iter().for_each(Peer::reset);
-    rig.close(&mut Nobody);
+    let bounded = Settings { uses_max: NonZeroU32::new(20), ..Settings::new() };
+    for (settings, expected) in [(Settings::new(), (60, 0)), (bounded, (40, 10))] {
+        let world = World::new(1, Faults::none());
+        listen(&world, 1);
+        world.silence(upstream(1), true);
+        let limits = patient().connect_limit(3_600 * S).connections_max(80);
+        let mut rig = proxied(&world, &RigPlan::lanes(1), limits, &list(1), settings);
+        let clients: Vec<_> = (0..30).map(|number| rig.connect(number)).collect();
+        rig.wait(20 * MS);
+        assert_eq!((rig.connections(), rig.named("clients_turned_away")), expected);
+        clients.iter().for_each(Peer::reset);
+        rig.close(&mut Nobody);
+    }
 }
 
 #[test]
