@@ -10,11 +10,6 @@ const WORDS_MAX: usize = 25;
 const NOUNS: [&str; 3] = ["Who", "Whoever", "What"];
 /// Each line of it is the heading of a page.
 const CONTENTS: &str = "docs/SUMMARY.md";
-/// Rows of a generated table that are longer, with the reason.
-const LONGER: [(&str, &str); 1] = [(
-    "Sessions that ended because another one needed their place:",
-    "the meaning of a counter that is declared, and its two pages made, with the service",
-)];
 /// Rows of figures with a word for each, as they stood in tables: nobody reads it from its beginning to its end.
 const FIGURES: &str = "bench/results/NOTES.md";
 
@@ -52,9 +47,7 @@ impl Sentence {
 
     fn excess(&self) -> Option<(String, &'static str)> {
         let count = self.words.iter().filter(|word| word.contains(char::is_alphanumeric)).count();
-        let is_excepted = || LONGER.iter().any(|(start, _)| self.words.join(" ").starts_with(start));
-        let is_long = count > WORDS_MAX && !self.is_noted && !is_excepted();
-        is_long.then(|| {
+        (count > WORDS_MAX && !self.is_noted).then(|| {
             (
                 format!("a sentence has {count} words"),
                 "say it in two, of 25 at the most, or note `tidy: allow(length) reason` above",

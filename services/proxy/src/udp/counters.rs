@@ -6,7 +6,7 @@ corelane::counters! {
         Sessions "sessions" Gauge "sessions" "Sessions now: a client's address and port, with the upstream that it was given.";
         SessionsBegun "sessions_begun" Counter "sessions" "Sessions that have begun.";
         SessionsIdle "sessions_idle" Counter "sessions" "Sessions that ended because nothing came for as long as they may be idle.";
-        SessionsMadeRoom "sessions_made_room" Counter "sessions" "Sessions that ended because another one needed their place: the one that was idle for longest, of those whose client had not spoken again behind an answer first.";
+        SessionsMadeRoom "sessions_made_room" Counter "sessions" "Sessions that ended because another one needed their place. The one that was idle for longest ends first, of those whose client had not spoken again behind an answer.";
         SessionsFailed "sessions_failed" Counter "sessions" "Sessions that ended because the network said that their upstream cannot be reached, or because this side had no socket for them.";
         ClientsTurnedAway "clients_turned_away" Counter "datagrams" "Datagrams that were dropped because no upstream serves, or none is known yet.";
         SessionsRefused "sessions_refused" Counter "datagrams" "Datagrams that were dropped because they would have begun a session, and there was no place for one: of all, or of their client's.";
