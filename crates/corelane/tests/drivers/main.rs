@@ -209,6 +209,7 @@ macro_rules! suite {
                     a_wait_lasts_until_its_time,
                     a_wait_ends_with_a_completion_only,
                     a_rest_brings_nothing_and_carries_out_what_was_submitted,
+                    what_came_in_a_rest_is_there_behind_it,
                     a_bell_that_was_rung_ends_the_next_wait,
                     a_bell_rung_by_another_thread_wakes,
                     a_bell_outlives_its_driver;

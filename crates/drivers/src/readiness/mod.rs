@@ -441,6 +441,8 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
             return 0;
         }
         self.counters.calls_wait += 1;
+        // What comes to sockets meanwhile is looked at behind it, though ports bring as much as may be each time.
+        self.since_look = LOOK_EVERY;
         let used = clock::cpu_of_this_thread();
         clock::sleep_until(until);
         // To fall asleep and to wake up takes some 20 us of this thread's own time: nobody else has them.
