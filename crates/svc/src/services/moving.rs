@@ -334,7 +334,7 @@ impl LaneTable {
     fn has_place(&self, service: u16, peer: &Peer) -> bool {
         let LaneTable { connections, services, agenda, .. } = self;
         let Some(state) = services.get(usize::from(service)) else { return false };
-        let is_full = connections.peer_is_full(state, &agenda.memory.accounts, PeerKey::of(&peer.address));
+        let is_full = connections.peer_is_full(state, agenda, PeerKey::of(&peer.address));
         connections.has_room(state) && !is_full
     }
 
