@@ -145,12 +145,14 @@ impl Connection {
     pub(crate) fn settle(&mut self, socket: Socket, transform: Option<Box<dyn Transform>>) {
         assert!(self.socket.is_none() && self.transform.is_none(), "a connection arrives once");
         assert!(self.machine.serves_input(), "a connection arrives as it has left: open");
+        assert!(!self.session.is_none(), "its session is here before its socket");
         (self.socket, self.transform) = (Some(socket), transform.map(Box::new));
     }
 
     /// What it was given back, because that could not be packed.
     pub(crate) fn keep_transform(&mut self, transform: Box<dyn Transform>) {
         assert!(self.transform.is_none(), "a transform comes back to who had it");
+        debug_assert!(self.machine.serves_input(), "what keeps its transform has not ended");
         self.transform = Some(Box::new(transform));
     }
 
@@ -176,6 +178,7 @@ impl Found<'_> {
 
     /// Why it cannot leave its lane now; none if it can, as far as the lane knows.
     pub(crate) fn stays(&self, arena: &Arena) -> Option<Stays> {
+        debug_assert!(self.is_connected(), "what is asked whether it leaves has its socket");
         let Connection { machine, busy, timers, pair, session, .. } = &*self.connection;
         let (is_marked, holds) = (self.connection.is_ready || self.connection.is_dirty, arena.held(self.connection.payer) > 0);
         Some(match machine.phase() {
