@@ -1,8 +1,8 @@
 //! Settings that are found by trying: who runs something tells what it measures, and is told what to try next.
 //!
 //! ```text
-//! Tuner::new(limits, dimensions) --.seen(what was measured) -> Step::Try { settings, why }    set them, measure for a second, tell it
-//!                                                           -> Step::Done { best, why }       set them, and leave it
+//! Tuner::new(limits, dimensions) --.seen(what was measured) -> TuneStep::Try { settings, why }    set them, measure for a second, tell it
+//!                                                           -> TuneStep::Done { best, why }       set them, and leave it
 //! ```
 //!
 //! It climbs: from the best settings that are known it changes one [`Dimension`] by a step, on and on while that helps, then the next. What is to be tuned is handed in,
