@@ -152,7 +152,9 @@ impl Work {
     pub(crate) fn socket(&self) -> Option<(RawFd, ReadyFor)> {
         match *self {
             Self::Receive { socket, .. } | Self::Accept { listener: socket } => Some((socket, ReadyFor::In)),
-            Self::Send { socket, .. } | Self::Connect { socket, .. } | Self::SendFile { socket, .. } => Some((socket, ReadyFor::Out)),
+            Self::Send { socket, .. } | Self::Connect { socket, .. } | Self::SendFile { socket, .. } => {
+                Some((socket, ReadyFor::Out))
+            }
             Self::Read { .. } | Self::Write { .. } | Self::Sync { .. } => None,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p corelane-isr --bench packets`; under `valgrind --tool=callgrind` the instructions are exact.
 
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Registration, PacketStep};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, PacketStep, Registration};
 use corelane_isr::reassembly::{Admission, Limits, Reassembly};
 use corelane_seam::{Frame, FrameMemory, Instant};
 use std::hint::black_box;

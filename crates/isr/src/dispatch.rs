@@ -37,7 +37,7 @@ pub use policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, NoDispatch, Placement};
 pub use protocol::{Ask, Number, Refused, Registration};
 pub use queues::BUCKETS_MAX;
 pub use report::{ProtocolRow, Report, StreamNow, StreamRow};
-pub use step::{Facts, Mark, Placed, Run, PacketStep};
+pub use step::{Facts, Mark, PacketStep, Placed, Run};
 
 use std::rc::Rc;
 use step::RunKind;

@@ -1,6 +1,6 @@
 //! After the first datagrams, reassembly and dispatch allocate nothing.
 
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Registration, PacketStep};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, PacketStep, Registration};
 use corelane_isr::reassembly::{Admission, Limits, Reassembly};
 use corelane_seam::{Frame, FrameMemory, Instant};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

@@ -315,7 +315,9 @@ mod tests {
     #[test]
     fn the_first_word_drains_the_second_stops_and_all_are_waited_for() {
         let mut program = serving(2);
-        assert!(matches!(program.hear(1, Event::HangUp)[..], [ProgramStep::Say(Level::Info, words)] if words.starts_with("SIGHUP: ")));
+        assert!(
+            matches!(program.hear(1, Event::HangUp)[..], [ProgramStep::Say(Level::Info, words)] if words.starts_with("SIGHUP: "))
+        );
         assert_eq!(program.hear(1, Event::Told), DRAIN);
         assert_eq!(program.hear(2, ends(1, Order::Drain)), []);
         assert_eq!((program.end(), program.deadline()), (None, None));

@@ -2,7 +2,7 @@
 
 use crate::index::Index;
 use crate::secret::Secret;
-use crate::session::{Flags, Key, NONE, Session, Heading};
+use crate::session::{Flags, Heading, Key, NONE, Session};
 use crate::settings::{Settings, Timeouts};
 use crate::wheel::Wheel;
 use corelane_seam::fetch;
@@ -222,7 +222,8 @@ mod tests {
         let mut random = corelane_seam::Random::new(1);
         let mut sessions = Sessions::new(&settings, Secret::new(|| random.bits()));
         for number in 0..1_000 {
-            let key = Key { way: Heading::Out, class: Class::Udp, local: number / 2, local_port: 7, remote: number, remote_port: 9 };
+            let key =
+                Key { way: Heading::Out, class: Class::Udp, local: number / 2, local_port: 7, remote: number, remote_port: 9 };
             sessions.insert(Session::new(&key, (0, 2_000), 0));
         }
         assert_eq!((sessions.len(), sessions.by_source.len()), (1_000, 500));

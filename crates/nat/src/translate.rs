@@ -5,7 +5,7 @@ use crate::packet::{self, AddressAndPort, Packet, Parts, Unfit};
 use crate::pool::{Grant, Pool, Wish};
 use crate::rewrite::{Side, follow_quoted, set_address, set_end};
 use crate::secret::Secret;
-use crate::session::{Class, Key, Session, Heading};
+use crate::session::{Class, Heading, Key, Session};
 use crate::sessions::{Bound, Sessions};
 use crate::settings::{Error, Forward, Settings};
 use corelane_rss::{FlowHasher, FlowId, Protocol, Tuple};

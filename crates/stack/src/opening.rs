@@ -9,7 +9,7 @@
 //! A packet that was opened is shorter than before, and says in how many tunnels it was: loops and nests end.
 
 use crate::counts::Drop;
-use crate::headers::{Recognized, Looker};
+use crate::headers::{Looker, Recognized};
 use crate::packet::{Ip, Packet, Spare};
 use crate::peers::Opened;
 use crate::tunnels::Tunnel;

@@ -7,7 +7,7 @@ mod settling;
 
 use crate::packet::{Ip, Packet, tuple};
 use crate::settings::Settings;
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Run, PacketStep};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, PacketStep, Placed, Placement, Registration, Report, Run};
 use corelane_isr::reassembly::Reorders;
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
 use corelane_seam::{Frame, Instant};

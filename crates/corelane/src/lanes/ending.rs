@@ -6,7 +6,7 @@ use crate::lanes::ended::Ends;
 use crate::lanes::unbroken::unbroken;
 use crate::lanes::wakes;
 use corelane_lane::Control;
-use corelane_lane::program::{ProgramEnd, Event, Program, ProgramStep};
+use corelane_lane::program::{Event, Program, ProgramEnd, ProgramStep};
 use corelane_os::clock;
 use corelane_os::report;
 use corelane_os::runner::StartGate;

@@ -2,7 +2,9 @@
 
 use crate::bench::Bench;
 use crate::rig::{Rig, SIDES, Side};
-use corelane_seam::{Fault, Frame, FrameCounts, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortFacts, PortId, Taken, Wait};
+use corelane_seam::{
+    Fault, Frame, FrameCounts, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortFacts, PortId, Taken, Wait,
+};
 use corelane_sim::{FaultyPort, PortFaults};
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -33,7 +33,8 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             let standing = if peer.is_some() { Standing::Unasked } else { Standing::Refused };
             KeptSends { standing, own: peer.as_ref().map(Own::of).unwrap_or_default(), ..KeptSends::default() }
         });
-        let asked = Circumstances { is_refused: kept.standing == Standing::Refused, is_short, always: self.tuning.zero_copy_always };
+        let asked =
+            Circumstances { is_refused: kept.standing == Standing::Refused, is_short, always: self.tuning.zero_copy_always };
         let mut means = self.ways.choose(&kept.own, asked, clock::now);
         if means == Means::Uncopied && kept.standing == Standing::Unasked {
             // Without edges nobody would hear of notices.

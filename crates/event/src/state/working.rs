@@ -13,7 +13,7 @@ use super::operations::{Ending, List, Operation, Stage};
 use super::parts::State;
 use crate::helpers::{Helped, Job, Opened, Task, Tell};
 use crate::interest::{Interest, Source};
-use crate::operation::{Memory, OperationResult, Progress, Sent, Submission, ReadyFor, Work};
+use crate::operation::{Memory, OperationResult, Progress, ReadyFor, Sent, Submission, Work};
 use crate::record::{Change, Filter, Flags};
 use crate::refused::Refused;
 use crate::spare;

@@ -4,7 +4,7 @@ use super::counts::StreamCounts;
 use super::policy::{Dispatch, LIMIT_MAX, Placement};
 use super::protocol::Registration;
 use super::queues::{BUCKETS_MAX, Queues};
-use super::step::{Facts, Placed, PacketStep};
+use super::step::{Facts, PacketStep, Placed};
 use std::collections::VecDeque;
 use std::rc::Rc;
 

@@ -30,7 +30,7 @@ mod words;
 
 pub use dimension::{Bears, Dimension, Settings, Towards};
 pub use measured::Seen;
-pub use words::{WhyDone, Why};
+pub use words::{Why, WhyDone};
 
 use measured::{Look, Mean, Noise, Verdict};
 use moves::Moves;

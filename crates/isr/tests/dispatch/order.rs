@@ -2,7 +2,7 @@
 //!
 //! `CORELANE_DISPATCH_PACKETS` sets how many packets.
 
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, PacketStep};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, PacketStep, Placed, Placement, Registration};
 use corelane_seam::Random;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

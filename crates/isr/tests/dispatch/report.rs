@@ -1,7 +1,7 @@
 //! Row N-09: the report against the original's.
 
 use corelane_isr::dispatch::{
-    Dispatch, Facts, Isr, Number, Placement, ProtocolRow, Registration, Report, PacketStep, StreamCounts, StreamRow,
+    Dispatch, Facts, Isr, Number, PacketStep, Placement, ProtocolRow, Registration, Report, StreamCounts, StreamRow,
 };
 
 const SAMPLE: &str = include_str!("../data/netstat-Q.txt");

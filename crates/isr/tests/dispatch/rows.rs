@@ -1,7 +1,7 @@
 //! Rows N-01 to N-11, X-06 and X-12: registration, limits, placement, policies, counters.
 
 use corelane_isr::dispatch::{
-    BUCKETS_MAX, Dispatch, Facts, Isr, LIMIT_DEFAULT, LIMIT_MAX, Number, Placed, Placement, Refused, Registration, PacketStep,
+    BUCKETS_MAX, Dispatch, Facts, Isr, LIMIT_DEFAULT, LIMIT_MAX, Number, PacketStep, Placed, Placement, Refused, Registration,
     StreamCounts,
 };
 

@@ -2,7 +2,7 @@
 
 use super::checks::{Became, Rig, limits};
 use super::parts::{BOTH, IsV6, V4, in_front, seconds, v4_header};
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placement, Registration, PacketStep};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, PacketStep, Placement, Registration};
 use corelane_isr::reassembly::{Memory, Reorders};
 use corelane_rss::{Buckets, FlowHasher, FlowId, HashType, HashTypes, Key, Table, Tuple, Verdict};
 use corelane_wire::packet::checksum::Addresses;

@@ -1,8 +1,14 @@
 //! Ports on simulated wires: their contract, what may go wrong on the way, and bugs that the books find.
 
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
-use corelane_seam::{Arena, Checksum, Completion, Driver, Fault, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortId, Reason, Tuning, VlanTag, Wait};
-use corelane_sim::{CardSetup, Faults, FaultyPort, Interface, Planted, PortFaults, Random, SimDriver, SimPort, Turn, Violation, WireCounts, WireFaults, World};
+use corelane_seam::{
+    Arena, Checksum, Completion, Driver, Fault, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortId,
+    Reason, Tuning, VlanTag, Wait,
+};
+use corelane_sim::{
+    CardSetup, Faults, FaultyPort, Interface, Planted, PortFaults, Random, SimDriver, SimPort, Turn, Violation, WireCounts,
+    WireFaults, World,
+};
 use std::time::Duration;
 
 const RING: usize = 16;

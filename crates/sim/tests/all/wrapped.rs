@@ -2,7 +2,9 @@
 
 use corelane_seam::Instant;
 use corelane_seam::{Frame, FrameMemory, Port};
-use corelane_sim::{CapturedPort, CardSetup, CountedPort, Faults, FaultyPort, Interface, PortFaultCounts, PortFaults, Random, SimPort, World};
+use corelane_sim::{
+    CapturedPort, CardSetup, CountedPort, Faults, FaultyPort, Interface, PortFaultCounts, PortFaults, Random, SimPort, World,
+};
 use corelane_testkit::skip;
 use std::path::Path;
 use std::process::Command;

@@ -6,7 +6,7 @@ use crate::presence::query;
 use crate::program::{Card, Plan, Program};
 use corelane_channel::{Consumer, HandedMemory, PACKET_BYTES_MAX, ring};
 use corelane_sim::{WireFaults, for_seeds};
-use corelane_stack::{Drop, FilterEnd, Filter, Policy, Target};
+use corelane_stack::{Drop, Filter, FilterEnd, Policy, Target};
 use corelane_wire::packet::{EtherType, Packet, UpperLayer};
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -83,15 +83,21 @@ fn c_03_masks_match_networks_and_ports_behind_what_is_exact() {
     meet(&mut program);
     let (mut heard, mut wide, mut narrow) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let network = |ip, bits| FilterEnd { network: Some((ip, bits)), port: None };
-    let all_v4 =
-        Filter { protocol: UDP, source: network(TEST.into(), 24), destination: FilterEnd { port: Some(60_007), ..FilterEnd::default() } };
+    let all_v4 = Filter {
+        protocol: UDP,
+        source: network(TEST.into(), 24),
+        destination: FilterEnd { port: Some(60_007), ..FilterEnd::default() },
+    };
     let mut of_network = open(&mut program, 1, all_v4, 64);
     let (from, to) = flow(4, false);
     let mut of_flow = open(&mut program, 2, exact(from, to), 64);
     // None of these matches: another network, another port, another protocol.
     let other = Filter { protocol: UDP, source: network("10.1.0.0".parse().unwrap(), 16), destination: FilterEnd::default() };
-    let port =
-        Filter { protocol: UDP, source: FilterEnd { port: Some(9), ..FilterEnd::default() }, destination: network(STACK_V6.into(), 64) };
+    let port = Filter {
+        protocol: UDP,
+        source: FilterEnd { port: Some(9), ..FilterEnd::default() },
+        destination: network(STACK_V6.into(), 64),
+    };
     let tcp = Filter { protocol: 6, source: network(TEST_V6.into(), 0), destination: network(STACK.into(), 0) };
     let mut nothing: Vec<Consumer> = [(3, other), (4, port), (5, tcp)]
         .into_iter()

@@ -4,7 +4,7 @@
 use crate::drain::mild;
 use crate::for_seeds;
 use crate::rig::{Family, MS, RigPlan, S, patient};
-use corelane_lane::program::{DRAIN_AFTER_BREAK, ProgramEnd, Event, GATES, Program, STOP_AFTER_BREAK, ProgramStep};
+use corelane_lane::program::{DRAIN_AFTER_BREAK, Event, GATES, Program, ProgramEnd, ProgramStep, STOP_AFTER_BREAK};
 use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::{Arena, Instant, Level, Record, nanoseconds};
 use corelane_sim::{Faults, Peer, Random, SimDriver, Status, Turn, World};

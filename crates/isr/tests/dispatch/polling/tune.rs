@@ -2,7 +2,7 @@
 
 use super::card::run;
 use corelane_isr::polling::card::{Card, Machine, PUBLISHED, RULES_FLAT, RULES_SKIPTO, RULES_TREE};
-use corelane_isr::polling::tune::{Bears, Dimension, WhyDone, Limits, Seen, Settings, TuneStep, Tuner, Towards, Why, original};
+use corelane_isr::polling::tune::{Bears, Dimension, Limits, Seen, Settings, Towards, TuneStep, Tuner, Why, WhyDone, original};
 use corelane_isr::polling::{Knob, Knobs};
 use corelane_seam::Random;
 
