@@ -3,7 +3,7 @@
 use super::asked::{Page, change};
 use anyhow::{Context, Result, anyhow, bail};
 use corelane::admin::gateway;
-use corelane::admin::polling::tune::{self, Dimension, Limits, Seen, Settings as Found, Step, Tuner};
+use corelane::admin::polling::tune::{self, Dimension, Limits, Seen, Settings as Found, TuneStep, Tuner};
 use corelane::admin::polling::{Change, Controller, Knob, Knobs, LanePolling, polling_of};
 use corelane::admin::watch::{PacketCounter, ProcessFigures, Snapshot};
 use corelane::lanes::Signals;
@@ -61,8 +61,8 @@ fn tune_on(
         }
         *said = tuner.lines().len();
         match step {
-            Step::Try { settings, .. } => set(page, &settings)?,
-            Step::Done { best, why } => {
+            TuneStep::Try { settings, .. } => set(page, &settings)?,
+            TuneStep::Done { best, why } => {
                 set(page, &best)?;
                 return say(&format!("{why}: {best}"));
             }

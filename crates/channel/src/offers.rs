@@ -46,11 +46,11 @@ pub trait Opens: Send + Sync + 'static {
 pub struct Offers {
     /// None once it is dropped: the path goes first.
     named: Option<NamedSocket>,
-    shared: Arc<Shared>,
+    shared: Arc<OfferServer>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct OfferServer {
     listener: UnixListener,
     opens: Box<dyn Opens>,
     clients: Mutex<Clients>,
@@ -70,7 +70,7 @@ impl Offers {
     pub fn open(path: &Path, opens: impl Opens) -> io::Result<Self> {
         let named = |why: NameError| io::Error::new(ErrorKind::AddrInUse, why);
         let (name, listener) = NamedSocket::listening_at(path, QUEUED_MAX).map_err(named)?;
-        let shared = Arc::new(Shared { listener, opens: Box::new(opens), clients: Mutex::default() });
+        let shared = Arc::new(OfferServer { listener, opens: Box::new(opens), clients: Mutex::default() });
         let accepting = shared.clone();
         let thread = Builder::new().name("channels".to_string()).spawn(move || scope(|scope| accepting.accept(scope)))?;
         Ok(Self { named: Some(name), shared, thread: Some(thread) })
@@ -94,7 +94,7 @@ impl Drop for Offers {
     }
 }
 
-impl Shared {
+impl OfferServer {
     fn lock(&self) -> MutexGuard<'_, Clients> {
         // What a panic left behind is whole: nothing is changed in two steps.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)

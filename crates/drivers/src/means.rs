@@ -45,7 +45,7 @@ pub(crate) enum Why {
 
 /// What is asked of a choice, beside what ways know.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Circumstances {
     pub(crate) is_refused: bool,
     pub(crate) is_short: bool,
     /// Whatever was seen before, it goes uncopied.
@@ -83,7 +83,7 @@ pub(crate) struct Ways(Vec<Way>);
 
 impl Ways {
     /// How a large send leaves. `now` is looked at only where time matters.
-    pub(crate) fn choose(&mut self, own: &Own, asked: Asked, now: impl FnOnce() -> u64) -> Means {
+    pub(crate) fn choose(&mut self, own: &Own, asked: Circumstances, now: impl FnOnce() -> u64) -> Means {
         if asked.is_refused {
             return Means::Copied(Why::Refused);
         }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use corelane_seam::Random;
 
-    const FREE: Asked = Asked { is_refused: false, is_short: false, always: false };
+    const FREE: Circumstances = Circumstances { is_refused: false, is_short: false, always: false };
     const SEEN: Means = Means::Copied(Why::Seen);
     const LATER: u64 = RETRY.as_nanos() as u64;
 
@@ -216,11 +216,11 @@ mod tests {
     #[test]
     fn what_cannot_be_and_what_there_is_no_memory_for_is_copied_for_that_reason() {
         let (mut ways, one) = (Ways::default(), own("unix:@name"));
-        let refused = Asked { is_refused: true, is_short: true, always: true };
+        let refused = Circumstances { is_refused: true, is_short: true, always: true };
         assert_eq!(ways.choose(&one, refused, never), Means::Copied(Why::Refused));
-        let short = Asked { is_short: true, ..FREE };
+        let short = Circumstances { is_short: true, ..FREE };
         assert_eq!(ways.choose(&one, short, never), Means::Copied(Why::Short));
-        assert_eq!(ways.choose(&one, Asked { always: true, ..short }, never), Means::Uncopied);
+        assert_eq!(ways.choose(&one, Circumstances { always: true, ..short }, never), Means::Uncopied);
         assert_eq!(ways.choose(&one, FREE, || 1), Means::Uncopied, "none of them counts as asked");
     }
 

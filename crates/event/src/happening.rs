@@ -15,7 +15,7 @@ pub enum Happening {
         /// Bytes or connections that wait; the distance to a file's end, which may be negative.
         count: i64,
         /// Nothing more will come.
-        end: Option<End>,
+        end: Option<DescriptorEnd>,
     },
     /// A descriptor can be written to.
     Writable {
@@ -24,7 +24,7 @@ pub enum Happening {
         /// Bytes that it takes now.
         room: i64,
         /// Nothing more can be sent.
-        end: Option<End>,
+        end: Option<DescriptorEnd>,
     },
     /// A descriptor is ready for some of what was asked for (kevent's of 2007).
     Ready {
@@ -111,7 +111,7 @@ pub enum Happening {
 
 /// How a descriptor has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct DescriptorEnd {
     /// The error number, 0 without one.
     pub error: i32,
 }
@@ -121,7 +121,7 @@ impl Event {
     #[must_use]
     pub fn happening(&self) -> Happening {
         let (ident, count) = (self.ident, self.data);
-        let end = self.flags.contains(Flags::EOF).then_some(End { error: self.notes.cast_signed() });
+        let end = self.flags.contains(Flags::EOF).then_some(DescriptorEnd { error: self.notes.cast_signed() });
         match self.filter {
             Filter::Read => Happening::Readable { descriptor: self.descriptor(), count, end },
             Filter::Write => Happening::Writable { descriptor: self.descriptor(), room: count, end },
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn each_filter_says_what_it_means() {
         let none = Flags::empty();
-        let end = Some(End { error: 104 });
+        let end = Some(DescriptorEnd { error: 104 });
         assert_eq!(event(Filter::Read, none, 0, 3), Happening::Readable { descriptor: 7, count: 3, end: None });
         assert_eq!(event(Filter::Read, Flags::EOF, 104, 0), Happening::Readable { descriptor: 7, count: 0, end });
         assert_eq!(event(Filter::Write, Flags::EOF, 104, 9), Happening::Writable { descriptor: 7, room: 9, end });

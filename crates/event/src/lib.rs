@@ -165,7 +165,7 @@ mod spare;
 mod state;
 
 pub use events::Events;
-pub use happening::{End, Happening};
+pub use happening::{DescriptorEnd, Happening};
 pub use names::{Happened, Named};
 pub use operation::{Lent, Memory, OperationResult, Progress, Sent, Submission, Work};
 pub use per_process::PerProcess;

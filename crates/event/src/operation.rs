@@ -136,7 +136,7 @@ pub struct Progress {
 
 /// Which of a socket's readiness an operation waits for. Operations of one way go one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ReadyFor {
     In = 0,
     Out = 1,
 }
@@ -149,10 +149,12 @@ impl Work {
     }
 
     /// The socket that it works with and what it waits for; none where it is a file's alone.
-    pub(crate) fn socket(&self) -> Option<(RawFd, Way)> {
+    pub(crate) fn socket(&self) -> Option<(RawFd, ReadyFor)> {
         match *self {
-            Self::Receive { socket, .. } | Self::Accept { listener: socket } => Some((socket, Way::In)),
-            Self::Send { socket, .. } | Self::Connect { socket, .. } | Self::SendFile { socket, .. } => Some((socket, Way::Out)),
+            Self::Receive { socket, .. } | Self::Accept { listener: socket } => Some((socket, ReadyFor::In)),
+            Self::Send { socket, .. } | Self::Connect { socket, .. } | Self::SendFile { socket, .. } => {
+                Some((socket, ReadyFor::Out))
+            }
             Self::Read { .. } | Self::Write { .. } | Self::Sync { .. } => None,
         }
     }

@@ -29,7 +29,7 @@ static QUEUES: PerProcess<Queues> = PerProcess::new(Queues::new(BTreeMap::new())
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// What a thread found last, and in which list: it asks for the same queue again and again, and nothing is locked for that.
-struct Found {
+struct LastFound {
     changes: u64,
     number: RawFd,
     watch: Watch,
@@ -40,7 +40,7 @@ struct Found {
 thread_local! {
     /// Whether the thread has a place for what it found: the C library ends the program where it has no memory to remember that the place is to be emptied.
     static HAS_PLACE: Cell<bool> = const { Cell::new(false) };
-    static FOUND: RefCell<Option<Found>> = const { RefCell::new(None) };
+    static FOUND: RefCell<Option<LastFound>> = const { RefCell::new(None) };
 }
 
 /// A descriptor was closed while somebody had the list, who looks for it when he lets go.
@@ -148,7 +148,7 @@ fn find(number: RawFd) -> Option<Arc<Queue>> {
 
 /// What this thread found last, if that is the queue with the descriptor `number`.
 fn found(number: RawFd) -> Option<Arc<Queue>> {
-    let look = |found: &RefCell<Option<Found>>| {
+    let look = |found: &RefCell<Option<LastFound>>| {
         // In a signal's handler it may be in the middle of a change.
         let found = found.try_borrow().ok()?;
         let last = found.as_ref()?;
@@ -172,8 +172,8 @@ fn look_up(number: RawFd) -> Option<Arc<Queue>> {
     let known = queues.get(&number)?;
     if !known.watch.is_closed() {
         let changes = CHANGES.load(Ordering::Acquire);
-        let found = Found { changes, number, watch: known.watch, queue: Arc::downgrade(&known.queue) };
-        let keep = |place: &RefCell<Option<Found>>| place.try_borrow_mut().ok().and_then(|mut place| place.replace(found));
+        let found = LastFound { changes, number, watch: known.watch, queue: Arc::downgrade(&known.queue) };
+        let keep = |place: &RefCell<Option<LastFound>>| place.try_borrow_mut().ok().and_then(|mut place| place.replace(found));
         if has_place() {
             let _ = FOUND.try_with(keep);
         }

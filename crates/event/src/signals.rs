@@ -11,7 +11,7 @@ use crate::per_process::PerProcess;
 /// How often each signal has come since the first interest in any.
 pub type Counts = [u64; SIGNALS];
 
-struct Shared {
+struct SignalBook {
     signals: Option<SignalFd>,
     counts: Counts,
     /// Interests of all queues in each signal, and the thread that did not block it before the first.
@@ -21,9 +21,9 @@ struct Shared {
 }
 
 /// A child of fork(2) reads its signals from a descriptor of its own: one that it shared with its parent would ask for the same signals in both.
-static SHARED: PerProcess<Mutex<Shared>> = PerProcess::new(Mutex::new(Shared::new()), || Mutex::new(Shared::new()));
+static SHARED: PerProcess<Mutex<SignalBook>> = PerProcess::new(Mutex::new(SignalBook::new()), || Mutex::new(SignalBook::new()));
 
-fn shared() -> MutexGuard<'static, Shared> {
+fn shared() -> MutexGuard<'static, SignalBook> {
     // What is behind it is whole between any two statements.
     SHARED.mine().lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -68,7 +68,7 @@ pub fn leave(signal: usize) {
     }
 }
 
-impl Shared {
+impl SignalBook {
     const fn new() -> Self {
         Self { signals: None, counts: [0; SIGNALS], uses: [(0, None); SIGNALS], bells: Vec::new() }
     }

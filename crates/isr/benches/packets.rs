@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p corelane-isr --bench packets`; under `valgrind --tool=callgrind` the instructions are exact.
 
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Registration, Step};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, PacketStep, Registration};
 use corelane_isr::reassembly::{Admission, Limits, Reassembly};
 use corelane_seam::{Frame, FrameMemory, Instant};
 use std::hint::black_box;
@@ -28,7 +28,7 @@ fn nanoseconds(each: usize, mut work: impl FnMut()) -> f64 {
 /// A train through one lane's workstreams: placed, and run at once or when all have arrived.
 fn train(isr: &mut Isr<u64>) {
     let run = |isr: &mut Isr<u64>, step| {
-        if let Step::Run(run) = step {
+        if let PacketStep::Run(run) = step {
             black_box(run.packet);
             isr.finished(run.mark);
         }

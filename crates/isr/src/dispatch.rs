@@ -3,11 +3,11 @@
 //! Each lane has one [`Isr`], a value that runs nothing itself: it says what is to be done, and whoever asks does it and says when it is done.
 //!
 //! ```text
-//! port --.arrive(protocol, packet, facts) -> Step::Run(run)              the handler is run at once, then .finished(run.mark)
-//!                                          | Step::Queued | Parked       later, by .next_step()
-//!                                          | Step::Elsewhere { lane, .. } by channel, as a parcel: there .admit(..), here .settled(..) once it is home
-//!                                          | Step::Dropped(packet)       the queue is full
-//! turn --.next_step() -> Step::Run(run) | Step::Elsewhere { .. } | Step::Drained(protocol)
+//! port --.arrive(protocol, packet, facts) -> PacketStep::Run(run)              the handler is run at once, then .finished(run.mark)
+//!                                          | PacketStep::Queued | Parked       later, by .next_step()
+//!                                          | PacketStep::Elsewhere { lane, .. } by channel, as a parcel: there .admit(..), here .settled(..) once it is home
+//!                                          | PacketStep::Dropped(packet)       the queue is full
+//! turn --.next_step() -> PacketStep::Run(run) | PacketStep::Elsewhere { .. } | PacketStep::Drained(protocol)
 //! ```
 //!
 //! **Order.** What is queued of a protocol runs in the order it came, and under [`Dispatch::Hybrid`] nothing runs at once while anything is
@@ -37,7 +37,7 @@ pub use policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, NoDispatch, Placement};
 pub use protocol::{Ask, Number, Refused, Registration};
 pub use queues::BUCKETS_MAX;
 pub use report::{ProtocolRow, Report, StreamNow, StreamRow};
-pub use step::{Facts, Mark, Placed, Run, Step};
+pub use step::{Facts, Mark, PacketStep, Placed, Run};
 
 use std::rc::Rc;
 use step::RunKind;
@@ -230,9 +230,9 @@ impl<P> Isr<P> {
     }
 
     /// Takes a packet from a port of this lane, or from a handler that passes it on.
-    pub fn arrive(&mut self, number: Number, packet: P, facts: Facts) -> Step<P> {
+    pub fn arrive(&mut self, number: Number, packet: P, facts: Facts) -> PacketStep<P> {
         match &mut self.streams[number.index()] {
-            None => Step::Unregistered(packet),
+            None => PacketStep::Unregistered(packet),
             Some(stream) if stream.parks(&packet) => stream.park(packet, facts),
             Some(_) => self.place(number, packet, facts),
         }
@@ -242,15 +242,15 @@ impl<P> Isr<P> {
     ///
     /// # Panics
     /// If it was placed by this lane, or by none.
-    pub fn admit(&mut self, number: Number, packet: P, placed: Placed) -> Step<P> {
+    pub fn admit(&mut self, number: Number, packet: P, placed: Placed) -> PacketStep<P> {
         assert!(placed.lane != self.lane && placed.lane < self.lanes, "what a lane places on itself does not travel");
         match &mut self.streams[number.index()] {
             Some(stream) => {
                 let step = stream.queue(packet, placed);
-                self.queued += usize::from(matches!(step, Step::Queued));
+                self.queued += usize::from(matches!(step, PacketStep::Queued));
                 step
             }
-            None => Step::Unregistered(packet),
+            None => PacketStep::Unregistered(packet),
         }
     }
 
@@ -296,7 +296,7 @@ impl<P> Isr<P> {
 
     /// What is to be done next of what waits: first what was parked and may be placed; then the lowest protocol, all that is queued of it (of
     /// its next bucket) when its run begins, then its hook. None: nothing is to be done before something arrives, is admitted or settled.
-    pub fn next_step(&mut self) -> Option<Step<P>> {
+    pub fn next_step(&mut self) -> Option<PacketStep<P>> {
         if let Some(step) = self.unpark() {
             return Some(step);
         }
@@ -306,14 +306,14 @@ impl<P> Isr<P> {
         let Some((packet, placed)) = first else {
             assert_eq!(left, 0, "a queue holds what it held when its run began");
             self.batch = None;
-            return Some(Step::Drained(number));
+            return Some(PacketStep::Drained(number));
         };
         assert!(placed.lane < self.lanes, "who placed a packet is a lane of the program");
         self.queued -= 1;
         self.batch = Some(Batch { number, bucket, left: left - 1 });
         self.marked += 1;
         let mark = Mark { number, kind: RunKind::Queued, placed };
-        Some(Step::Run(Run { number, packet, placed, mark }))
+        Some(PacketStep::Run(Run { number, packet, placed, mark }))
     }
 
     /// Whether [`Isr::next_step`] has something.
@@ -325,7 +325,7 @@ impl<P> Isr<P> {
 
     /// As [`Isr::next_step`], for who has just run a handler at once: what that has passed on, if the hybrid policy queued it for no other reason than
     /// that the handler was running. It comes so before whatever arrives next, of its flow as of others. Nothing while a handler runs.
-    pub fn next_passed_on(&mut self) -> Option<Step<P>> {
+    pub fn next_passed_on(&mut self) -> Option<PacketStep<P>> {
         if self.marked > 0 || !self.has_passed_on {
             return None;
         }
@@ -335,7 +335,7 @@ impl<P> Isr<P> {
     }
 
     /// As [`Isr::next_step`], for who has just dispatched a packet at once: nothing once his share is used up.
-    pub fn help(&mut self) -> Option<Step<P>> {
+    pub fn help(&mut self) -> Option<PacketStep<P>> {
         self.credit = self.credit.checked_sub(1)?;
         self.next_step()
     }
@@ -364,7 +364,7 @@ impl<P> Isr<P> {
     }
 
     /// Places one packet that was parked.
-    fn unpark(&mut self) -> Option<Step<P>> {
+    fn unpark(&mut self) -> Option<PacketStep<P>> {
         let mut streams = self.streams.iter_mut().flatten();
         let (number, (packet, facts)) =
             streams.find_map(|stream| stream.unpark().map(|parked| (stream.registration().number, parked)))?;
@@ -372,7 +372,7 @@ impl<P> Isr<P> {
     }
 
     /// Places a packet by the policy that is in force.
-    fn place(&mut self, number: Number, packet: P, facts: Facts) -> Step<P> {
+    fn place(&mut self, number: Number, packet: P, facts: Facts) -> PacketStep<P> {
         let is_empty = self.batch.is_none() && self.queued == 0;
         let is_idle = self.marked == 0 && is_empty;
         let Some(stream) = &mut self.streams[number.index()] else { unreachable!("a packet is placed of what is registered") };
@@ -388,7 +388,7 @@ impl<P> Isr<P> {
             _ if lane == from => {
                 let is_hybrid = stream.dispatch == Dispatch::Hybrid;
                 let step = stream.queue(packet, placed);
-                let is_queued = matches!(step, Step::Queued);
+                let is_queued = matches!(step, PacketStep::Queued);
                 self.has_passed_on |= is_hybrid && is_empty && is_queued;
                 outstanding.more(placed.generation, is_queued.into());
                 self.queued += usize::from(is_queued);
@@ -396,13 +396,13 @@ impl<P> Isr<P> {
             }
             _ => {
                 outstanding.more(placed.generation, 1);
-                return Step::Elsewhere { lane, number, packet, placed };
+                return PacketStep::Elsewhere { lane, number, packet, placed };
             }
         };
         outstanding.more(placed.generation, 1);
         let dispatch = stream.dispatch;
         stream.counts_of(&packet).run_at_once(dispatch);
         self.marked += usize::from(kind == RunKind::Hybrid);
-        Step::Run(Run { number, packet, placed, mark: Mark { number, kind, placed } })
+        PacketStep::Run(Run { number, packet, placed, mark: Mark { number, kind, placed } })
     }
 }

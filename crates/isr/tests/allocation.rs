@@ -1,6 +1,6 @@
 //! After the first datagrams, reassembly and dispatch allocate nothing.
 
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Registration, Step};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, PacketStep, Registration};
 use corelane_isr::reassembly::{Admission, Limits, Reassembly};
 use corelane_seam::{Frame, FrameMemory, Instant};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -33,7 +33,7 @@ fn datagrams(memory: &FrameMemory, table: &mut Reassembly<Frame>, isr: &mut Isr<
         }
     }
     while let Some(step) = isr.next_step() {
-        if let Step::Run(run) = step {
+        if let PacketStep::Run(run) = step {
             drop(run.packet);
             isr.finished(run.mark);
         }

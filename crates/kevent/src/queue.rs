@@ -64,7 +64,7 @@ struct Counts {
     at_once: AtomicU64,
 }
 
-struct Shared {
+struct MappedRing {
     ring: Arc<Ring>,
     /// Rung by who puts events into the ring while threads sleep at the queue.
     bell: Bell,
@@ -73,7 +73,7 @@ struct Shared {
 /// A queue as kevent of 2007 has it; see the crate's documentation. Any thread may call it.
 pub struct Kevents {
     queue: Arc<Queue>,
-    shared: Option<Shared>,
+    shared: Option<MappedRing>,
     home: Home,
     counts: Counts,
 }
@@ -284,21 +284,21 @@ impl Kevents {
     }
 
     fn bell(&self) -> Option<u64> {
-        self.shared.as_ref().map(Shared::ident)
+        self.shared.as_ref().map(MappedRing::ident)
     }
 }
 
-impl Shared {
+impl MappedRing {
     fn ident(&self) -> u64 {
         self.bell.number().unsigned_abs().into()
     }
 }
 
 /// A bell in `queue`, for who puts events into `ring`.
-fn share(queue: &Queue, ring: Arc<Ring>) -> Result<Shared, Refused> {
+fn share(queue: &Queue, ring: Arc<Ring>) -> Result<MappedRing, Refused> {
     let words = "too many descriptors: the operator raises the process's limit (RLIMIT_NOFILE)";
     let bell = Bell::new().map_err(|number| Refused { number, words })?;
-    let shared = Shared { ring, bell };
+    let shared = MappedRing { ring, bell };
     queue.change(&Change::add(shared.ident(), Filter::Read).cleared())?;
     Ok(shared)
 }
@@ -319,7 +319,7 @@ fn copy_to(ring: &Ring, records: &[Record]) -> Result<(), Refused> {
 
 /// Moves events from the queue into the ring.
 struct Mover<'a> {
-    shared: &'a Shared,
+    shared: &'a MappedRing,
     filling: Option<Filling<'a>>,
     /// What lies in the ring, of that which is told for as long as it is so: it is not put there twice.
     lying: HashSet<(u32, u64)>,

@@ -54,7 +54,7 @@ pub enum Event<E> {
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ProgramStep {
     /// Let the lanes pass the gate at which they wait.
     Open,
     /// Tell the lanes at their gates, now and later, that the start is in vain.
@@ -67,7 +67,7 @@ pub enum Step {
 
 /// How a program has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End<E> {
+pub enum ProgramEnd<E> {
     /// Told to, and every lane has.
     InOrder,
     /// It could not start; no lane is left.
@@ -152,16 +152,16 @@ impl<E> Program<E> {
     }
 
     /// How it has ended, once it has; asked for once.
-    pub fn end(&mut self) -> Option<End<E>> {
+    pub fn end(&mut self) -> Option<ProgramEnd<E>> {
         let left = self.lanes.iter().filter(|standing| matches!(standing, Stage::Gates(_))).count();
         if left > self.left_behind || (self.is_starting() && left == 0) {
             return None;
         }
         Some(match (self.broken.take(), self.cannot_start.take()) {
-            (Some((lane, words)), _) => End::Broken { lane, words, left_behind: left },
-            (None, Some(error)) => End::CannotStart(error),
-            (None, None) if left > 0 => End::Hangs { left_behind: left },
-            (None, None) => End::InOrder,
+            (Some((lane, words)), _) => ProgramEnd::Broken { lane, words, left_behind: left },
+            (None, Some(error)) => ProgramEnd::CannotStart(error),
+            (None, None) if left > 0 => ProgramEnd::Hangs { left_behind: left },
+            (None, None) => ProgramEnd::InOrder,
         })
     }
 
@@ -169,7 +169,7 @@ impl<E> Program<E> {
     ///
     /// # Panics
     /// If it cannot have happened.
-    pub fn hear(&mut self, now: u64, event: Event<E>) -> Vec<Step> {
+    pub fn hear(&mut self, now: u64, event: Event<E>) -> Vec<ProgramStep> {
         match event {
             Event::Ready { lane } => self.ready(lane),
             Event::CannotStart { error } => self.fails(error),
@@ -178,7 +178,7 @@ impl<E> Program<E> {
             Event::TakenOver if self.told == Order::Serve => self.told(now),
             Event::TakenOver => Vec::new(),
             Event::HangUp => {
-                vec![Step::Say(
+                vec![ProgramStep::Say(
                     Level::Info,
                     "SIGHUP: log files are opened anew; files are read again by themselves when they change; serving goes on",
                 )]
@@ -191,7 +191,7 @@ impl<E> Program<E> {
         self.passed < GATES && (self.cannot_start.is_some() || self.broken.is_some())
     }
 
-    fn ready(&mut self, lane: usize) -> Vec<Step> {
+    fn ready(&mut self, lane: usize) -> Vec<ProgramStep> {
         let Stage::Gates(gates) = self.lanes[lane] else { panic!("lane {lane} is at a gate and does not live") };
         assert!(gates < GATES, "lane {lane} has passed all gates");
         self.lanes[lane] = Stage::Gates(gates + 1);
@@ -200,10 +200,10 @@ impl<E> Program<E> {
         }
         self.passed += 1;
         assert!(self.passed <= GATES, "lanes pass each gate once, together");
-        vec![Step::Open]
+        vec![ProgramStep::Open]
     }
 
-    fn fails(&mut self, error: E) -> Vec<Step> {
+    fn fails(&mut self, error: E) -> Vec<ProgramStep> {
         assert!(self.passed < GATES, "whoever serves has started");
         let is_first = !self.is_in_vain();
         self.cannot_start.get_or_insert(error);
@@ -211,13 +211,13 @@ impl<E> Program<E> {
     }
 
     /// Nobody serves: those that have begun end at their gates.
-    fn give_up(&mut self) -> Vec<Step> {
+    fn give_up(&mut self) -> Vec<ProgramStep> {
         assert!(self.is_in_vain(), "a start is given up for a reason");
         self.told = Order::Stop;
-        vec![Step::Abandon, Step::Give(Order::Stop)]
+        vec![ProgramStep::Abandon, ProgramStep::Give(Order::Stop)]
     }
 
-    fn ended(&mut self, now: u64, lane: usize, how: Result<(), String>, order: Order) -> Vec<Step> {
+    fn ended(&mut self, now: u64, lane: usize, how: Result<(), String>, order: Order) -> Vec<ProgramStep> {
         assert!(matches!(self.lanes[lane], Stage::Gates(_)), "lane {lane} lived until now");
         self.lanes[lane] = Stage::Ended;
         let may_end = self.is_in_vain() || (self.has_started() && order > Order::Serve);
@@ -232,7 +232,7 @@ impl<E> Program<E> {
     }
 
     /// A lane is broken: the others may finish what they have begun, for some time.
-    fn end_others(&mut self, now: u64) -> Vec<Step> {
+    fn end_others(&mut self, now: u64) -> Vec<ProgramStep> {
         if self.told == Order::Stop {
             self.deadline = Some(now.saturating_add(STOP_AFTER_BREAK));
             return Vec::new();
@@ -241,7 +241,7 @@ impl<E> Program<E> {
         self.give(Order::Drain)
     }
 
-    fn told(&mut self, now: u64) -> Vec<Step> {
+    fn told(&mut self, now: u64) -> Vec<ProgramStep> {
         match self.told {
             Order::Serve => self.give(Order::Drain),
             Order::Drain => self.stop(now),
@@ -249,7 +249,7 @@ impl<E> Program<E> {
         }
     }
 
-    fn late(&mut self, now: u64) -> Vec<Step> {
+    fn late(&mut self, now: u64) -> Vec<ProgramStep> {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return Vec::new();
         }
@@ -261,19 +261,19 @@ impl<E> Program<E> {
         Vec::new()
     }
 
-    fn stop(&mut self, now: u64) -> Vec<Step> {
+    fn stop(&mut self, now: u64) -> Vec<ProgramStep> {
         let limit = if self.broken.is_some() { STOP_AFTER_BREAK } else { STOP_AFTER_WORD };
         self.deadline = Some(now.saturating_add(limit));
         self.give(Order::Stop)
     }
 
-    fn give(&mut self, order: Order) -> Vec<Step> {
+    fn give(&mut self, order: Order) -> Vec<ProgramStep> {
         if self.told >= order {
             return Vec::new();
         }
         assert!(order > Order::Serve, "lanes serve without being told");
         self.told = order;
-        vec![Step::Give(order)]
+        vec![ProgramStep::Give(order)]
     }
 }
 
@@ -288,7 +288,7 @@ mod tests {
         for _ in 0..GATES {
             for lane in 0..lanes {
                 assert!(program.is_starting() && !program.has_started());
-                let opens: &[Step] = if lane + 1 == lanes { &[Step::Open] } else { &[] };
+                let opens: &[ProgramStep] = if lane + 1 == lanes { &[ProgramStep::Open] } else { &[] };
                 assert_eq!(program.hear(0, Event::Ready { lane }), opens);
             }
         }
@@ -304,25 +304,27 @@ mod tests {
         Event::Ended { lane, how: Err(format!("words of {lane}")), order }
     }
 
-    fn broken(lane: usize, left_behind: usize) -> Option<End<&'static str>> {
-        Some(End::Broken { lane, words: format!("words of {lane}"), left_behind })
+    fn broken(lane: usize, left_behind: usize) -> Option<ProgramEnd<&'static str>> {
+        Some(ProgramEnd::Broken { lane, words: format!("words of {lane}"), left_behind })
     }
 
-    const DRAIN: [Step; 1] = [Step::Give(Order::Drain)];
-    const STOP: [Step; 1] = [Step::Give(Order::Stop)];
-    const GIVE_UP: [Step; 2] = [Step::Abandon, Step::Give(Order::Stop)];
+    const DRAIN: [ProgramStep; 1] = [ProgramStep::Give(Order::Drain)];
+    const STOP: [ProgramStep; 1] = [ProgramStep::Give(Order::Stop)];
+    const GIVE_UP: [ProgramStep; 2] = [ProgramStep::Abandon, ProgramStep::Give(Order::Stop)];
 
     #[test]
     fn the_first_word_drains_the_second_stops_and_all_are_waited_for() {
         let mut program = serving(2);
-        assert!(matches!(program.hear(1, Event::HangUp)[..], [Step::Say(Level::Info, words)] if words.starts_with("SIGHUP: ")));
+        assert!(
+            matches!(program.hear(1, Event::HangUp)[..], [ProgramStep::Say(Level::Info, words)] if words.starts_with("SIGHUP: "))
+        );
         assert_eq!(program.hear(1, Event::Told), DRAIN);
         assert_eq!(program.hear(2, ends(1, Order::Drain)), []);
         assert_eq!((program.end(), program.deadline()), (None, None));
         assert_eq!(program.hear(3, Event::Told), STOP);
         assert_eq!(program.hear(4, Event::Told), [], "there is nothing more to say");
         program.hear(5, ends(0, Order::Stop));
-        assert_eq!(program.end(), Some(End::InOrder));
+        assert_eq!(program.end(), Some(ProgramEnd::InOrder));
     }
 
     #[test]
@@ -336,7 +338,7 @@ mod tests {
         program.hear(4, ends(1, Order::Stop));
         assert_eq!((program.hear(leave_at - 1, Event::Late), program.end()), (vec![], None), "not yet");
         assert_eq!((program.hear(leave_at, Event::Late), program.deadline()), (vec![], None));
-        assert_eq!(program.end(), Some(End::Hangs { left_behind: 1 }));
+        assert_eq!(program.end(), Some(ProgramEnd::Hangs { left_behind: 1 }));
     }
 
     #[test]
@@ -383,11 +385,11 @@ mod tests {
         let mut program = serving(2);
         assert_eq!(program.hear(1, ends(0, Order::Serve)), DRAIN);
         program.hear(2, ends(1, Order::Drain));
-        assert_eq!(program.end(), Some(End::Broken { lane: 0, words: UNTOLD.to_owned(), left_behind: 0 }));
+        assert_eq!(program.end(), Some(ProgramEnd::Broken { lane: 0, words: UNTOLD.to_owned(), left_behind: 0 }));
         // Somebody else gave the order.
         let mut program = serving(1);
         assert_eq!(program.hear(1, ends(0, Order::Drain)), []);
-        assert_eq!(program.end(), Some(End::InOrder));
+        assert_eq!(program.end(), Some(ProgramEnd::InOrder));
     }
 
     #[test]
@@ -401,7 +403,7 @@ mod tests {
         assert_eq!(program.end(), None, "lane 0 lives");
         assert_eq!(program.hear(2, Event::CannotStart { error: "another" }), [], "told once");
         assert_eq!(program.hear(2, breaks(0, Order::Stop)), []);
-        assert_eq!(program.end(), Some(End::CannotStart("no thread")), "why it failed first");
+        assert_eq!(program.end(), Some(ProgramEnd::CannotStart("no thread")), "why it failed first");
     }
 
     #[test]
@@ -413,7 +415,7 @@ mod tests {
             let words = how.clone().err().unwrap_or(UNTOLD.to_owned());
             assert_eq!(program.hear(1, Event::Ended { lane: 1, how, order }), GIVE_UP);
             program.hear(2, ends(0, Order::Stop));
-            assert_eq!(program.end(), Some(End::Broken { lane: 1, words, left_behind: 0 }));
+            assert_eq!(program.end(), Some(ProgramEnd::Broken { lane: 1, words, left_behind: 0 }));
         }
     }
 

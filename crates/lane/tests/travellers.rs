@@ -9,9 +9,10 @@ mod idle;
 use corelane_lane::{Channels, Control, Homing, Kit, Lane, LaneSettings, Mesh, Turn, Work, Works};
 use corelane_seam::parcel::{AbroadLimits, Guest, Parcel, ParcelHome};
 use corelane_seam::{
-    Arena, Chain, Completion, CountedPort, Driver, Fault, Frame, FrameMemory, FrameParcel, Instant, Link, Port, PortFacts,
-    PortKind, Segment, Shared, Taken,
+    Arena, Chain, Completion, Driver, Fault, Frame, FrameMemory, FrameParcel, Instant, Link, Port, PortFacts, PortKind, Segment,
+    Shared, Taken,
 };
+use corelane_sim::CountedPort;
 use idle::Idle;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;

@@ -17,7 +17,7 @@ const ECHO_REPLY: u8 = 0;
 const ECHO_REQUEST: u8 = 8;
 
 /// An address and a port, or an identifier in its place.
-pub(crate) type End = (Ipv4Addr, u16);
+pub(crate) type AddressAndPort = (Ipv4Addr, u16);
 
 /// Why a packet is not translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ pub(crate) enum Unfit {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
     pub class: Class,
-    pub source: End,
-    pub destination: End,
+    pub source: AddressAndPort,
+    pub destination: AddressAndPort,
     pub flags: Flags,
     /// Where the network's header begins.
     pub network_at: u16,

@@ -1,6 +1,6 @@
 //! Rewriting in place: one end of a packet, and each checksum by what has changed (RFC 1624).
 
-use crate::packet::{End, Parts};
+use crate::packet::{AddressAndPort, Parts};
 use crate::session::Class;
 use corelane_wire::packet::checksum::{Sum, replaced};
 use std::net::Ipv4Addr;
@@ -51,7 +51,7 @@ fn follow(bytes: &mut [u8], at: usize, change: Change) -> Change {
 }
 
 /// Sets one end of a packet, and its checksums. Says what has changed behind the network's header, and in that.
-pub(crate) fn set_end(bytes: &mut [u8], parts: &Parts, side: Side, (address, port): End) -> Change {
+pub(crate) fn set_end(bytes: &mut [u8], parts: &Parts, side: Side, (address, port): AddressAndPort) -> Change {
     let (addresses, header) = set_address(bytes, parts.network_at.into(), side, address);
     let port_at = match (parts.class, side) {
         (Class::Echo, _) => 4,

@@ -29,7 +29,7 @@ impl Class {
 
 /// Which way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Heading {
     /// From an inside host.
     Out,
     /// To one.
@@ -39,7 +39,7 @@ pub(crate) enum Way {
 /// What a packet is found by. `local` is the inside host, or the number of the external address; of an echo, `local_port` is its identifier, and there is no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    pub way: Way,
+    pub way: Heading,
     pub class: Class,
     pub local: u32,
     pub local_port: u16,
@@ -102,8 +102,8 @@ impl Phase {
     }
 
     /// After a segment. A reset that the inside host does not believe, for it goes on, changes nothing for long: anybody may have sent it.
-    const fn after(self, way: Way, flags: Flags) -> Self {
-        let (fin, is_out) = (flags.has(Flags::FIN), matches!(way, Way::Out));
+    const fn after(self, way: Heading, flags: Flags) -> Self {
+        let (fin, is_out) = (flags.has(Flags::FIN), matches!(way, Heading::Out));
         if flags.has(Flags::RST) {
             return Self(self.0 | Self::RESET);
         }
@@ -113,14 +113,14 @@ impl Phase {
         }
         let mut bits = self.0;
         match way {
-            Way::Out if fin => bits |= Self::FIN_OUT,
-            Way::In if fin => bits |= Self::FIN_IN | Self::ANSWERED,
-            Way::In => bits |= Self::ANSWERED,
-            Way::Out if flags.has(Flags::ACK) && !flags.has(Flags::SYN) => {
+            Heading::Out if fin => bits |= Self::FIN_OUT,
+            Heading::In if fin => bits |= Self::FIN_IN | Self::ANSWERED,
+            Heading::In => bits |= Self::ANSWERED,
+            Heading::Out if flags.has(Flags::ACK) && !flags.has(Flags::SYN) => {
                 bits &= !Self::RESET;
                 bits |= if self.has(Self::ANSWERED) { Self::ESTABLISHED } else { 0 };
             }
-            Way::Out => {}
+            Heading::Out => {}
         }
         Self(bits)
     }
@@ -171,7 +171,7 @@ impl Session {
 
     /// One that has ended, and the next of those.
     pub const fn ended(next: u32) -> Self {
-        let nobody = Key { way: Way::Out, class: Class::Udp, local: 0, local_port: 0, remote: 0, remote_port: 0 };
+        let nobody = Key { way: Heading::Out, class: Class::Udp, local: 0, local_port: 0, remote: 0, remote_port: 0 };
         Self { next, kind: Self::ENDED, ..Self::new(&nobody, (0, 0), 0) }
     }
 
@@ -188,10 +188,10 @@ impl Session {
     }
 
     /// What packets of that way are found by.
-    pub const fn key(&self, way: Way) -> Key {
+    pub const fn key(&self, way: Heading) -> Key {
         let (local, local_port) = match way {
-            Way::Out => (self.inside, self.inside_port),
-            Way::In => (self.external as u32, self.port),
+            Heading::Out => (self.inside, self.inside_port),
+            Heading::In => (self.external as u32, self.port),
         };
         let Self { remote, remote_port, .. } = *self;
         Key { way, class: self.class(), local, local_port, remote, remote_port }
@@ -199,7 +199,7 @@ impl Session {
 
     /// Notes a packet; says whether the session ends earlier than it would have.
     #[inline]
-    pub const fn note(&mut self, way: Way, flags: Flags, now: u32) -> bool {
+    pub const fn note(&mut self, way: Heading, flags: Flags, now: u32) -> bool {
         if self.used != now {
             // A line that is only read need not be written back.
             self.used = now;
@@ -230,16 +230,16 @@ impl Session {
 mod tests {
     use super::*;
 
-    fn phase(segments: &[(Way, u8)]) -> Phase {
+    fn phase(segments: &[(Heading, u8)]) -> Phase {
         segments.iter().fold(Phase::default(), |phase, (way, flags)| phase.after(*way, Flags(*flags)))
     }
 
-    const SYN: (Way, u8) = (Way::Out, Flags::SYN);
-    const SYN_ACK: (Way, u8) = (Way::In, Flags::SYN | Flags::ACK);
-    const ACK: (Way, u8) = (Way::Out, Flags::ACK);
-    const FIN: (Way, u8) = (Way::Out, Flags::FIN | Flags::ACK);
-    const FIN_BACK: (Way, u8) = (Way::In, Flags::FIN | Flags::ACK);
-    const RST_BACK: (Way, u8) = (Way::In, Flags::RST);
+    const SYN: (Heading, u8) = (Heading::Out, Flags::SYN);
+    const SYN_ACK: (Heading, u8) = (Heading::In, Flags::SYN | Flags::ACK);
+    const ACK: (Heading, u8) = (Heading::Out, Flags::ACK);
+    const FIN: (Heading, u8) = (Heading::Out, Flags::FIN | Flags::ACK);
+    const FIN_BACK: (Heading, u8) = (Heading::In, Flags::FIN | Flags::ACK);
+    const RST_BACK: (Heading, u8) = (Heading::In, Flags::RST);
 
     #[test]
     fn a_connection_is_established_when_both_have_said_so_and_until_both_have_finished() {
@@ -248,7 +248,7 @@ mod tests {
         assert!(phase(&[SYN, SYN_ACK, ACK]).is_established());
         assert!(phase(&[SYN, SYN_ACK, ACK, FIN]).is_established(), "the other side may go on for long");
         assert!(phase(&[SYN, SYN_ACK, ACK, FIN_BACK, ACK]).is_established());
-        for closed in [[FIN, FIN_BACK, ACK], [FIN_BACK, FIN, (Way::In, Flags::ACK)]] {
+        for closed in [[FIN, FIN_BACK, ACK], [FIN_BACK, FIN, (Heading::In, Flags::ACK)]] {
             assert!(!phase(&[&[SYN, SYN_ACK, ACK][..], &closed].concat()).is_established());
         }
         assert!(phase(&[SYN, SYN_ACK, ACK, FIN, FIN_BACK, ACK, SYN, SYN_ACK, ACK]).is_established(), "the same ports again");
@@ -258,9 +258,9 @@ mod tests {
     fn a_reset_counts_unless_the_inside_host_goes_on() {
         let closed = [SYN, SYN_ACK, ACK, RST_BACK];
         assert!(!phase(&closed).is_established());
-        assert!(!phase(&[&closed[..], &[(Way::In, Flags::ACK)]].concat()).is_established(), "that is of who has sent it");
+        assert!(!phase(&[&closed[..], &[(Heading::In, Flags::ACK)]].concat()).is_established(), "that is of who has sent it");
         assert!(phase(&[&closed[..], &[ACK]].concat()).is_established());
-        assert!(!phase(&[SYN, SYN_ACK, ACK, (Way::Out, Flags::RST)]).is_established());
+        assert!(!phase(&[SYN, SYN_ACK, ACK, (Heading::Out, Flags::RST)]).is_established());
     }
 
     #[test]

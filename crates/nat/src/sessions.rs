@@ -2,7 +2,7 @@
 
 use crate::index::Index;
 use crate::secret::Secret;
-use crate::session::{Flags, Key, NONE, Session, Way};
+use crate::session::{Flags, Heading, Key, NONE, Session};
 use crate::settings::{Settings, Timeouts};
 use crate::wheel::Wheel;
 use corelane_seam::fetch;
@@ -110,7 +110,7 @@ impl Sessions {
 
     /// A session has a packet.
     #[inline]
-    pub fn note(&mut self, number: u32, way: Way, flags: Flags, now: u32) {
+    pub fn note(&mut self, number: u32, way: Heading, flags: Flags, now: u32) {
         let session = &mut self.sessions[number as usize];
         if session.note(way, flags, now) {
             // It ends hours earlier than its place in the wheel says.
@@ -143,7 +143,7 @@ impl Sessions {
                 free
             }
         };
-        for way in [Way::Out, Way::In] {
+        for way in [Heading::Out, Heading::In] {
             self.index.insert(self.secret.hash(&session.key(way).words()), number, way as u32);
         }
         self.wheel.insert(&mut self.sessions, number, session.end(&self.timeouts));
@@ -187,9 +187,9 @@ impl Sessions {
     /// Takes a session out that is in no list of the wheel.
     fn remove(&mut self, number: u32) -> Session {
         let session = self.sessions[number as usize];
-        for way in [Way::Out, Way::In] {
+        for way in [Heading::Out, Heading::In] {
             let hash_of = |number: u32, way: u32| {
-                let way = if way == Way::Out as u32 { Way::Out } else { Way::In };
+                let way = if way == Heading::Out as u32 { Heading::Out } else { Heading::In };
                 self.secret.hash(&self.sessions[number as usize].key(way).words())
             };
             self.index.remove(self.secret.hash(&session.key(way).words()), number, way as u32, hash_of);
@@ -222,7 +222,8 @@ mod tests {
         let mut random = corelane_seam::Random::new(1);
         let mut sessions = Sessions::new(&settings, Secret::new(|| random.bits()));
         for number in 0..1_000 {
-            let key = Key { way: Way::Out, class: Class::Udp, local: number / 2, local_port: 7, remote: number, remote_port: 9 };
+            let key =
+                Key { way: Heading::Out, class: Class::Udp, local: number / 2, local_port: 7, remote: number, remote_port: 9 };
             sessions.insert(Session::new(&key, (0, 2_000), 0));
         }
         assert_eq!((sessions.len(), sessions.by_source.len()), (1_000, 500));

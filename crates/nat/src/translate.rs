@@ -1,11 +1,11 @@
 //! The translation of a lane: which packets are translated, into what, and which belong to another lane.
 
 use crate::forwards::Forwards;
-use crate::packet::{self, End, Packet, Parts, Unfit};
+use crate::packet::{self, AddressAndPort, Packet, Parts, Unfit};
 use crate::pool::{Grant, Pool, Wish};
 use crate::rewrite::{Side, follow_quoted, set_address, set_end};
 use crate::secret::Secret;
-use crate::session::{Class, Key, Session, Way};
+use crate::session::{Class, Heading, Key, Session};
 use crate::sessions::{Bound, Sessions};
 use crate::settings::{Error, Forward, Settings};
 use corelane_rss::{FlowHasher, FlowId, Protocol, Tuple};
@@ -88,7 +88,7 @@ struct Looked {
 /// Where an external end leads.
 enum Leads {
     /// To that end inside.
-    To(End),
+    To(AddressAndPort),
     /// To that lane, whose port it is.
     Elsewhere(usize),
     /// To an inside host that has not sent there, or not yet.
@@ -231,7 +231,7 @@ impl Nat {
     #[must_use]
     pub fn flow_of_error(&self, front: &[u8], missing: usize) -> Option<FlowId> {
         let Ok(Packet::Error { inner, .. }) = Packet::read(front, missing) else { return None };
-        let end = |(address, port): End| SocketAddr::new(address.into(), port);
+        let end = |(address, port): AddressAndPort| SocketAddr::new(address.into(), port);
         let flow = Tuple::new(end(inner.destination), end(inner.source), Protocol(inner.class.protocol())).ok()?;
         self.hasher.tuple(&flow).map(|hashed| hashed.flow)
     }
@@ -372,13 +372,13 @@ impl Nat {
         parts: &Parts,
         looked: Option<u32>,
         is_home: impl Fn(FlowId) -> bool,
-    ) -> Result<End, Cause> {
+    ) -> Result<AddressAndPort, Cause> {
         let key = out_key(parts);
         let number = match self.session(looked, &key, now) {
             Some(number) => number,
             None => self.begin(now, &key, is_home)?,
         };
-        self.sessions.note(number, Way::Out, parts.flags, now);
+        self.sessions.note(number, Heading::Out, parts.flags, now);
         let Session { external, port, .. } = *self.sessions.get(number);
         Ok((self.pool.external(external), port))
     }
@@ -413,7 +413,7 @@ impl Nat {
     /// What an answer is found by, if it is for an external address.
     fn in_key(&self, parts: &Parts) -> Option<Key> {
         let external = self.pool.number_of(parts.destination.0)?;
-        Some(key(Way::In, parts.class, (external.into(), parts.destination.1), parts.source))
+        Some(key(Heading::In, parts.class, (external.into(), parts.destination.1), parts.source))
     }
 
     fn flow_in(&mut self, now: u32, packet: &mut [u8], (parts, looked): (&Parts, Option<u32>)) -> Verdict {
@@ -445,7 +445,7 @@ impl Nat {
                 None => Leads::Nowhere,
             };
         };
-        self.sessions.note(number, Way::In, parts.flags, now);
+        self.sessions.note(number, Heading::In, parts.flags, now);
         let session = self.sessions.get(number);
         Leads::To((Ipv4Addr::from_bits(session.inside), session.inside_port))
     }
@@ -460,7 +460,7 @@ impl Nat {
         let external = self.pool.number_of(inner.source.0).filter(|_| inner.source.0 == destination);
         let Some(external) = external else { return Verdict::Untouched };
         let inside = self.forwards.inside(inner.class, inner.source).or_else(|| {
-            let key = key(Way::In, inner.class, (external.into(), inner.source.1), inner.destination);
+            let key = key(Heading::In, inner.class, (external.into(), inner.source.1), inner.destination);
             let session = self.sessions.get(self.session(None, &key, now)?);
             Some((Ipv4Addr::from_bits(session.inside), session.inside_port))
         });
@@ -477,7 +477,7 @@ impl Nat {
     fn error_out(&mut self, now: u32, packet: &mut [u8], message_at: u16, inner: &Parts) -> Verdict {
         let external = self.forwards.outside(inner.class, inner.destination).or_else(|| {
             let inside = (inner.destination.0.to_bits(), inner.destination.1);
-            let session = self.sessions.get(self.session(None, &key(Way::Out, inner.class, inside, inner.source), now)?);
+            let session = self.sessions.get(self.session(None, &key(Heading::Out, inner.class, inside, inner.source), now)?);
             Some((self.pool.external(session.external), session.port))
         });
         let Some(external) = external else { return Verdict::Untouched };
@@ -517,13 +517,13 @@ const fn seconds(nanoseconds: u64) -> u32 {
     (nanoseconds / 1_000_000_000) as u32
 }
 
-fn key(way: Way, class: Class, (local, local_port): (u32, u16), (remote, remote_port): End) -> Key {
+fn key(way: Heading, class: Class, (local, local_port): (u32, u16), (remote, remote_port): AddressAndPort) -> Key {
     Key { way, class, local, local_port, remote: remote.to_bits(), remote_port }
 }
 
 /// What a packet that leaves is found by.
 fn out_key(parts: &Parts) -> Key {
-    key(Way::Out, parts.class, (parts.source.0.to_bits(), parts.source.1), parts.destination)
+    key(Heading::Out, parts.class, (parts.source.0.to_bits(), parts.source.1), parts.destination)
 }
 
 /// A session has ended: its port is free.
@@ -537,8 +537,8 @@ mod tests {
     use super::*;
     use corelane_rss::HashTypes;
 
-    const INSIDE: End = (Ipv4Addr::new(10, 0, 0, 5), 4000);
-    const REMOTE: End = (Ipv4Addr::new(198, 51, 100, 1), 53);
+    const INSIDE: AddressAndPort = (Ipv4Addr::new(10, 0, 0, 5), 4000);
+    const REMOTE: AddressAndPort = (Ipv4Addr::new(198, 51, 100, 1), 53);
 
     fn nat() -> Nat {
         let hasher = Arc::new(FlowHasher::new(&corelane_rss::Key::MICROSOFT, HashTypes::ALL));
@@ -547,7 +547,7 @@ mod tests {
     }
 
     /// Said to have data, which lies elsewhere.
-    fn datagram(from: End, to: End) -> [u8; 28] {
+    fn datagram(from: AddressAndPort, to: AddressAndPort) -> [u8; 28] {
         let mut bytes = [0; 28];
         (bytes[0], bytes[2], bytes[8], bytes[9], bytes[24]) = (0x45, 1, 64, 17, 1);
         bytes[12..16].copy_from_slice(&from.0.octets());
@@ -557,7 +557,7 @@ mod tests {
         bytes
     }
 
-    fn end_at(bytes: &[u8]) -> End {
+    fn end_at(bytes: &[u8]) -> AddressAndPort {
         (Ipv4Addr::new(bytes[12], bytes[13], bytes[14], bytes[15]), u16::from_be_bytes([bytes[20], bytes[21]]))
     }
 
@@ -569,9 +569,9 @@ mod tests {
         assert_eq!(nat.outgoing_front(0, &mut sent, 228, |_| true), Verdict::Translated);
         let answer = datagram(REMOTE, end_at(&sent));
         let found = |nat: &Nat, packet: &[u8]| nat.key_of(packet).map(|key| (key.way, nat.sessions.find(&key)));
-        assert_eq!(found(&nat, &question), Some((Way::Out, Some(0))));
-        assert_eq!(found(&nat, &answer), Some((Way::In, Some(0))));
-        assert_eq!(found(&nat, &datagram(REMOTE, INSIDE)), Some((Way::Out, None)), "another flow");
+        assert_eq!(found(&nat, &question), Some((Heading::Out, Some(0))));
+        assert_eq!(found(&nat, &answer), Some((Heading::In, Some(0))));
+        assert_eq!(found(&nat, &datagram(REMOTE, INSIDE)), Some((Heading::Out, None)), "another flow");
         assert_eq!(found(&nat, &question[..27]), None, "its ports are cut off");
         assert_eq!(found(&nat, &[0; 28]), None);
     }

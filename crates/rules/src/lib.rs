@@ -45,7 +45,7 @@ pub use error::{Error, Place};
 pub use facts::{Address, Direction, Facts, Family, Interface, Part, Transport};
 pub use limits::{Limits, RecordLimits};
 pub use line::Line;
-pub use lowered::{End, Field};
+pub use lowered::{AddressOf, Field};
 pub use prefix::{Prefix, Ranges};
 pub use records::{Count, Records};
 pub use rules::{Outcome, Rules};

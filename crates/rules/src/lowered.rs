@@ -22,7 +22,7 @@ pub const SPELT_OUT_MAX: usize = 64;
 
 /// What a table is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub enum AddressOf {
     /// The source address.
     Source,
     /// The destination address.
@@ -73,7 +73,7 @@ pub enum Field {
     /// Bytes from the IP header on.
     Length,
     /// The value that the table of this number has for an end, and 1; 0 if it has none.
-    Table(u16, End),
+    Table(u16, AddressOf),
 }
 
 const NO_PORT: u32 = 1 << 16;
@@ -126,7 +126,7 @@ impl Field {
             Self::Icmp6Type => kind(facts, ICMPV6).into(),
             Self::Length => facts.length.into(),
             Self::Table(table, end) => {
-                let address = if end == End::Source { facts.source } else { facts.destination };
+                let address = if end == AddressOf::Source { facts.source } else { facts.destination };
                 tables[usize::from(table)].of_address(address).map_or(0, |value| u128::from(value) + 1)
             }
         }
@@ -247,8 +247,8 @@ impl Context<'_> {
         match test {
             Test::Family(family) => (Field::Family, of_number(u128::from(*family == Family::V6))),
             Test::Protocol(protocol) => (Field::Protocol, of_number((*protocol).into())),
-            Test::Source(hosts) => self.hosts(hosts, End::Source),
-            Test::Destination(hosts) => self.hosts(hosts, End::Destination),
+            Test::Source(hosts) => self.hosts(hosts, AddressOf::Source),
+            Test::Destination(hosts) => self.hosts(hosts, AddressOf::Destination),
             Test::SourcePorts(ports) => (Field::SourcePort, list(ports)),
             Test::DestinationPorts(ports) => (Field::DestinationPort, list(ports)),
             Test::Direction(direction) => (Field::Direction, of_number(u128::from(*direction == Direction::Out))),
@@ -265,10 +265,10 @@ impl Context<'_> {
         }
     }
 
-    fn hosts(&mut self, hosts: &Hosts, end: End) -> Wanted {
+    fn hosts(&mut self, hosts: &Hosts, end: AddressOf) -> Wanted {
         let (address, is_ours, is_ours6) = match end {
-            End::Source => (Field::Source, Field::SourceIsOurs, Field::SourceIsOurs6),
-            End::Destination => (Field::Destination, Field::DestinationIsOurs, Field::DestinationIsOurs6),
+            AddressOf::Source => (Field::Source, Field::SourceIsOurs, Field::SourceIsOurs6),
+            AddressOf::Destination => (Field::Destination, Field::DestinationIsOurs, Field::DestinationIsOurs6),
         };
         match hosts {
             Hosts::Prefixes(prefixes) => (address, Ranges::of(prefixes.iter().flat_map(|one| one.ranges().pairs().to_vec()))),

@@ -39,7 +39,7 @@ struct Counted {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct FlowState {
     rule: RuleId,
     expires: u64,
     /// TCP's control bits of both directions so far.
@@ -51,7 +51,7 @@ struct State {
 /// The states of a lane.
 #[derive(Clone, Debug)]
 pub struct States {
-    flows: BTreeMap<Flow, State>,
+    flows: BTreeMap<Flow, FlowState>,
     sources: BTreeMap<u128, usize>,
     counted: BTreeMap<Counted, usize>,
     /// Where the search for old ones goes on.
@@ -121,7 +121,7 @@ impl States {
         let mut flags = [0; 2];
         flags[way] = control_bits(facts);
         let expires = now.saturating_add(age(facts.protocol, flags));
-        self.flows.insert(flow, State { rule, expires, flags, counted, source });
+        self.flows.insert(flow, FlowState { rule, expires, flags, counted, source });
         self.sources.insert(source, of_source + 1);
         if let Some(counted) = counted {
             self.counted.insert(counted, of_limit + 1);

@@ -24,8 +24,6 @@ mod address;
 mod bell;
 mod buddy;
 mod builders;
-#[cfg(any(test, feature = "testing"))]
-mod capture;
 mod chain;
 mod datagram;
 mod detached;
@@ -43,7 +41,6 @@ mod losses;
 mod operation;
 pub mod ordered;
 pub mod parcel;
-mod passing;
 mod payer;
 mod piped;
 mod port;
@@ -56,14 +53,10 @@ pub mod share;
 pub mod slab;
 mod sync;
 mod tuning;
-#[cfg(any(test, feature = "testing"))]
-mod wrapped;
 
 pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
 pub use bell::Bell;
 pub use buddy::LEASE_BYTES_MAX;
-#[cfg(any(test, feature = "testing"))]
-pub use capture::{CAPTURE_BYTES_MAX, Capture, CapturedPort};
 pub use chain::{Chain, FilePart, Segment};
 pub use datagram::{
     Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains,
@@ -101,5 +94,3 @@ pub use record::{Code, Level, Record};
 pub use region::RegionMemory;
 pub use sealed::{Sealed, SealedMemory};
 pub use tuning::Tuning;
-#[cfg(any(test, feature = "testing"))]
-pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

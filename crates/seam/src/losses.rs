@@ -2,7 +2,7 @@
 
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
-use crate::passing::of_inner;
+use crate::learnt::Offload;
 use crate::port::{Lost, Port, PortFacts, PortState, Taken, Worked};
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -69,7 +69,37 @@ impl LossPort {
 }
 
 impl Port for LossPort {
-    of_inner!();
+    fn facts(&self) -> PortFacts {
+        self.inner.facts()
+    }
+
+    fn memory(&self) -> &FrameMemory {
+        self.inner.memory()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
+    }
+
+    fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.news()
+    }
+
+    fn take_news(&mut self) {
+        self.inner.take_news();
+    }
+
+    fn state(&self) -> PortState {
+        self.inner.state()
+    }
+
+    fn offload(&self) -> Option<Rc<dyn Offload>> {
+        self.inner.offload()
+    }
+
+    fn has_more(&self) -> bool {
+        self.inner.has_more()
+    }
 
     fn wakes_at(&self) -> Option<u64> {
         self.inner.wakes_at().into_iter().chain(self.look_at).min()

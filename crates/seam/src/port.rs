@@ -1,7 +1,7 @@
 //! Ports: one queue of one interface, which gives and takes frames in batches.
 //!
 //! A [`Port`] is what a driver drives: crate `sim` has one on a simulated wire; `crates/xdp` has those of AF_XDP, tap and packet sockets. Wrappers
-//! go around any of them; those for tests (faults, counts, captures) come with the feature `testing`. A work opens one with
+//! go around any of them; those for tests (faults, counts, captures) are in crate `sim`. A work opens one with
 //! [`FrameOp::Open`](crate::FrameOp::Open), and asks the driver for everything else: so the lane sleeps in one place, whatever it waits for.
 //!
 //! * **Memory.** A port has a [`FrameMemory`]: it lends free frames to the interface to receive into, by itself and up to a bound, and what

@@ -29,11 +29,11 @@ pub enum Means {
 /// the maps in its copy of the table.
 #[derive(Debug)]
 pub struct Selector {
-    shared: Arc<Shared>,
+    shared: Arc<SteeredGroup>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SteeredGroup {
     hasher: FlowHasher,
     lanes: usize,
     table: Mutex<Table>,
@@ -61,7 +61,7 @@ impl Selector {
             Means::Program => Some(SharedMaps::new(table, lanes)?),
             Means::Classic => None,
         };
-        Ok(Self { shared: Arc::new(Shared { hasher: hasher.clone(), lanes, table: Mutex::new(table.clone()), maps }) })
+        Ok(Self { shared: Arc::new(SteeredGroup { hasher: hasher.clone(), lanes, table: Mutex::new(table.clone()), maps }) })
     }
 
     /// The selector of another process of ours, which has attached what it selects by: nothing is loaded, and nothing changes in the kernel.
@@ -74,7 +74,7 @@ impl Selector {
         }
         check_lanes(table, lanes)?;
         let maps = maps.map(SharedMaps::inherited).transpose()?;
-        Ok(Self { shared: Arc::new(Shared { hasher: hasher.clone(), lanes, table: Mutex::new(table.clone()), maps }) })
+        Ok(Self { shared: Arc::new(SteeredGroup { hasher: hasher.clone(), lanes, table: Mutex::new(table.clone()), maps }) })
     }
 
     /// Its maps, for another process of ours; none with [`Means::Classic`].
@@ -229,7 +229,7 @@ impl SharedMaps {
 /// To be dropped where it was made, or on a lane. The kernel's part stays as long as one of the sockets does.
 #[derive(Debug)]
 pub struct Group {
-    shared: Arc<Shared>,
+    shared: Arc<SteeredGroup>,
     transport: Transport,
     /// In the order of the kernel's own list of the group, which answers of a classic program are indices of.
     members: Mutex<Vec<Member>>,
@@ -255,7 +255,7 @@ impl GroupProgram {
         Self { program: Program::inherited(program), sockets: Map::inherited(MapKind::SocketArray, size_of::<u64>(), sockets) }
     }
 
-    fn new(shared: &Shared, maps: &SharedMaps, transport: Transport) -> Result<Self, Error> {
+    fn new(shared: &SteeredGroup, maps: &SharedMaps, transport: Transport) -> Result<Self, Error> {
         let sockets = Map::new(MapKind::SocketArray, size_of::<u64>(), shared.lanes, "corelane_lanes")?;
         let buckets = lock(&shared.table).buckets();
         let maps = Maps { table: maps.table.as_fd(), sockets: sockets.as_fd(), counts: maps.counts.as_fd(), lanes: shared.lanes };

@@ -13,7 +13,7 @@ const VIOLATIONS_MAX: usize = 64;
 
 /// An operation's number in the books and its handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct Booked {
     pub(crate) number: u64,
     pub(crate) handle: Handle,
 }
@@ -527,7 +527,7 @@ impl Ledger {
 
 /// Whether a driver has made the handle, for a step of an operation that sends a file.
 fn is_step(handle: Handle) -> bool {
-    FileSends::<Asked>::is_step(handle)
+    FileSends::<Booked>::is_step(handle)
 }
 
 /// The bit of the direction that an operation takes. The steps of one that sends a file take none beside its own.

@@ -15,6 +15,7 @@
 //! | what happens in the network and at interfaces | `traffic`, `ports` |
 //! | what lanes and the test do there | `driver`, `peers` |
 //! | who runs next, and what happens when | `world` |
+//! | ports around any ports, for tests: they count, fail on purpose, capture | `wrapped`, `capture` |
 //!
 //! # Writing a test
 //!
@@ -56,6 +57,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod capture;
 mod check;
 mod clock;
 mod disk;
@@ -66,6 +68,7 @@ mod kind;
 mod lane;
 mod log;
 mod net;
+mod passing;
 mod paths;
 mod peers;
 mod ports;
@@ -74,7 +77,9 @@ mod state;
 mod traffic;
 mod wire;
 mod world;
+mod wrapped;
 
+pub use capture::{CAPTURE_BYTES_MAX, Capture, CapturedPort};
 pub use check::Violation;
 pub use corelane_seam::Random;
 pub use driver::SimDriver;
@@ -86,3 +91,4 @@ pub use seeds::{for_seeds, seeds};
 pub use state::World;
 pub use wire::{CardSetup, WireCounts, WireFaults};
 pub use world::{Host, Report, Turn};
+pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

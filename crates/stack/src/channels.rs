@@ -26,14 +26,14 @@ pub struct Filter {
     /// The protocol's number behind the IP header.
     pub protocol: u8,
     /// Who sends.
-    pub source: End,
+    pub source: FilterEnd,
     /// Who is meant.
-    pub destination: End,
+    pub destination: FilterEnd,
 }
 
 /// One end of what a filter matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct End {
+pub struct FilterEnd {
     /// An address and the bits of it that count.
     pub network: Option<(IpAddr, u8)>,
     /// A port; of protocols without ports it matches nothing.
@@ -109,7 +109,7 @@ impl Tuple {
     }
 }
 
-impl End {
+impl FilterEnd {
     /// An end that names one address and one port.
     #[must_use]
     pub const fn exact(end: SocketAddr) -> Self {
@@ -178,9 +178,9 @@ impl FromStr for Filter {
     }
 }
 
-fn end_of(text: &str) -> Option<End> {
+fn end_of(text: &str) -> Option<FilterEnd> {
     if let Some(rest) = text.strip_prefix('*') {
-        return Some(End { network: None, port: port_of(rest)? });
+        return Some(FilterEnd { network: None, port: port_of(rest)? });
     }
     let (address, rest) = match text.strip_prefix('[') {
         Some(text) => text.split_once(']').and_then(|(address, rest)| Some((address, rest.strip_prefix('/')?)))?,
@@ -189,7 +189,7 @@ fn end_of(text: &str) -> Option<End> {
     let address: IpAddr = address.parse().ok().filter(|ip: &IpAddr| ip.is_ipv6() == text.starts_with('['))?;
     let (bits, port) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
     let bits = bits.parse().ok().filter(|bits| *bits <= if address.is_ipv4() { 32 } else { 128 })?;
-    Some(End { network: Some((address, bits)), port: port_of(port)? })
+    Some(FilterEnd { network: Some((address, bits)), port: port_of(port)? })
 }
 
 /// The port behind a colon; outer none where something else is there.
@@ -289,10 +289,10 @@ mod tests {
 
     #[test]
     fn c_03_filters_are_read_and_what_is_none_is_refused() {
-        let end = |ip: &str, bits, port| End { network: Some((ip.parse().unwrap(), bits)), port };
+        let end = |ip: &str, bits, port| FilterEnd { network: Some((ip.parse().unwrap(), bits)), port };
         for (text, source, destination) in [
-            ("udp * *", End::default(), End::default()),
-            ("udp *:9 10.0.0.2/32:7000", End { port: Some(9), ..End::default() }, end("10.0.0.2", 32, Some(7000))),
+            ("udp * *", FilterEnd::default(), FilterEnd::default()),
+            ("udp *:9 10.0.0.2/32:7000", FilterEnd { port: Some(9), ..FilterEnd::default() }, end("10.0.0.2", 32, Some(7000))),
             ("17 [fd00::]/64 [fd00::2]/128:7", end("fd00::", 64, None), end("fd00::2", 128, Some(7))),
         ] {
             assert_eq!(text.parse(), Ok(Filter { protocol: 17, source, destination }), "{text}");

@@ -11,7 +11,7 @@ use corelane_wire::packet::{IpProtocol, Link, Network, Packet as Walk, UpperLaye
 use std::net::{IpAddr, Ipv4Addr};
 
 /// What a frame turned out to be.
-pub(crate) enum Found {
+pub(crate) enum Recognized {
     Arp { at: usize },
     Ip { ip: Ip, at: usize, length: usize },
     Not(Drop),
@@ -32,28 +32,28 @@ pub(crate) struct Looker<'a> {
 
 impl Looker<'_> {
     /// Looks at a frame, of which so many bytes lie in others. A tag without a VLAN's number carries a priority alone (IEEE 802.1Q, 9.6).
-    pub fn look(&mut self, frame: &Frame, missing: usize) -> Found {
+    pub fn look(&mut self, frame: &Frame, missing: usize) -> Recognized {
         let Ok(walk) = Walk::of_front(frame, missing) else {
             // It is lost at its interface, whatever is wrong with it, if its tags name one.
             let link = Link::of_frame(frame).ok();
             self.at = link.and_then(|link| self.interface_of(&link, frame)).unwrap_or(self.at);
-            return Found::Not(Drop::Malformed);
+            return Recognized::Not(Drop::Malformed);
         };
-        let Some(link) = &walk.link else { return Found::Not(Drop::NotOurs) };
+        let Some(link) = &walk.link else { return Recognized::Not(Drop::NotOurs) };
         if link.tags > 0 || frame.facts.vlan.is_some() {
             match self.interface_of(link, frame) {
                 Some(interface) => self.at = interface,
-                None => return Found::Not(Drop::Vlan),
+                None => return Recognized::Not(Drop::Vlan),
             }
         }
         let to = link.header.destination;
         if !(to == self.interface().mac() || to.is_group()) {
-            return Found::Not(Drop::NotOurs);
+            return Recognized::Not(Drop::NotOurs);
         }
         match self.look_at_network(&walk, !matches!(frame.facts.checksum, Checksum::Unknown)) {
             // What all stations hear and one is meant by is answered by nobody (RFC 1122, sections 3.2.2 and 3.3.6; RFC 4443, section 2.4).
-            Found::Ip { ip, .. } if to.is_group() && !(ip.destination.is_multicast() || ip.is_to_all()) => {
-                Found::Not(Drop::NotOurs)
+            Recognized::Ip { ip, .. } if to.is_group() && !(ip.destination.is_multicast() || ip.is_to_all()) => {
+                Recognized::Not(Drop::NotOurs)
             }
             found => found,
         }
@@ -78,21 +78,21 @@ impl Looker<'_> {
     }
 
     /// Looks at the header of the network. The source vouches for the transport's checksum, or does not.
-    pub fn look_at_network(&self, walk: &Walk<'_>, is_good: bool) -> Found {
+    pub fn look_at_network(&self, walk: &Walk<'_>, is_good: bool) -> Recognized {
         let length = match &walk.network {
-            Network::Arp(_) => return Found::Arp { at: walk.network_at },
-            Network::Other(..) => return Found::Not(Drop::Protocol),
-            Network::V4(view) if !view.is_checksum_right() => return Found::Not(Drop::Checksum),
+            Network::Arp(_) => return Recognized::Arp { at: walk.network_at },
+            Network::Other(..) => return Recognized::Not(Drop::Protocol),
+            Network::V4(view) if !view.is_checksum_right() => return Recognized::Not(Drop::Checksum),
             Network::V4(view) => view.bytes().len(),
             Network::V6(view, _) => view.bytes().len(),
         };
-        let Some(ip) = Ip::of(walk, is_good) else { return Found::Not(Drop::Malformed) };
+        let Some(ip) = Ip::of(walk, is_good) else { return Recognized::Not(Drop::Malformed) };
         let ip = Ip { is_own_word: self.is_own_word, ..ip };
         let at = walk.network_at;
         match self.is_for_us(&ip, is_advertisement(walk)) || self.is_relayed(&ip, walk) {
-            true => Found::Ip { ip, at, length },
-            false if self.passes(&ip) => Found::Ip { ip: Ip { passes: true, ..ip }, at, length },
-            false => Found::Not(Drop::NotOurs),
+            true => Recognized::Ip { ip, at, length },
+            false if self.passes(&ip) => Recognized::Ip { ip: Ip { passes: true, ..ip }, at, length },
+            false => Recognized::Not(Drop::NotOurs),
         }
     }
 

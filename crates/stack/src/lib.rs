@@ -118,7 +118,7 @@ mod udp;
 mod view;
 mod work;
 
-pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
+pub use channels::{CHANNELS_MAX, ChannelRefused, Filter, FilterEnd, NoFilter, Target};
 pub use counts::{Drop, Losses, PacketCounts};
 pub use driver::Stack;
 pub use forwarding::Traffic;

@@ -9,7 +9,7 @@
 //! A packet that was opened is shorter than before, and says in how many tunnels it was: loops and nests end.
 
 use crate::counts::Drop;
-use crate::headers::{Found, Looker};
+use crate::headers::{Looker, Recognized};
 use crate::packet::{Ip, Packet, Spare};
 use crate::peers::Opened;
 use crate::tunnels::Tunnel;
@@ -57,10 +57,10 @@ pub(crate) fn open(
     let (head, carried) = header(tunnel, &frame, ip)?;
     frame.skip(head);
     let (inner, at, length) = match look_within(&mut looker, &frame, &carried) {
-        Found::Ip { ip, at, length } => (ip, at, length),
-        Found::Not(why) => return Err(why),
+        Recognized::Ip { ip, at, length } => (ip, at, length),
+        Recognized::Not(why) => return Err(why),
         // Nobody behind a tunnel is a neighbour.
-        Found::Arp { .. } => return Err(Drop::NotOurs),
+        Recognized::Arp { .. } => return Err(Drop::NotOurs),
     };
     frame.skip(at);
     frame.set_length(length);
@@ -86,12 +86,12 @@ fn contents(packet: &mut Packet, ip: &Ip, memory: &FrameMemory) -> Result<Frame,
     Ok(frame)
 }
 
-fn look_within(looker: &mut Looker<'_>, frame: &Frame, carried: &Carried) -> Found {
+fn look_within(looker: &mut Looker<'_>, frame: &Frame, carried: &Carried) -> Recognized {
     match carried {
         Carried::Frame => looker.look(frame, 0),
         Carried::Packet(protocol) => match Walk::of_network(*protocol, frame) {
             Ok(walk) => looker.look_at_network(&walk, false),
-            Err(_) => Found::Not(Drop::Malformed),
+            Err(_) => Recognized::Not(Drop::Malformed),
         },
     }
 }

@@ -7,7 +7,7 @@ mod settling;
 
 use crate::packet::{Ip, Packet, tuple};
 use crate::settings::Settings;
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Run, Step};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, PacketStep, Placed, Placement, Registration, Report, Run};
 use corelane_isr::reassembly::Reorders;
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
 use corelane_seam::{Frame, Instant};
@@ -138,18 +138,18 @@ impl Placing {
     }
 
     /// A packet of a protocol, from the port or from a handler.
-    pub fn arrive(&mut self, number: Number, packet: Packet) -> Step<Packet> {
+    pub fn arrive(&mut self, number: Number, packet: Packet) -> PacketStep<Packet> {
         let facts = Facts { flow: packet.flow.map(|flow| flow.0), source: packet.interface };
         self.isr.arrive(number, packet, facts)
     }
 
     /// What is to be done next of what waits.
-    pub fn next_step(&mut self) -> Option<Step<Packet>> {
+    pub fn next_step(&mut self) -> Option<PacketStep<Packet>> {
         self.isr.next_step()
     }
 
     /// What the handler that has just run has passed on.
-    pub fn next_passed_on(&mut self) -> Option<Step<Packet>> {
+    pub fn next_passed_on(&mut self) -> Option<PacketStep<Packet>> {
         self.isr.next_passed_on()
     }
 
@@ -168,13 +168,13 @@ impl Placing {
     /// A packet that another lane has placed here; it comes back if there is no room for it, and is to be dropped.
     pub fn admit(&mut self, number: Number, packet: Packet, placed: Placed) -> Option<Packet> {
         match self.isr.admit(number, packet, placed) {
-            Step::Queued => None,
-            Step::Dropped(packet) | Step::Unregistered(packet) => {
+            PacketStep::Queued => None,
+            PacketStep::Dropped(packet) | PacketStep::Unregistered(packet) => {
                 self.owed[placed.lane][usize::from(number.number()) - 1][usize::from(placed.generation)] += 1;
                 self.is_owing = true;
                 Some(packet)
             }
-            Step::Run(_) | Step::Parked | Step::Elsewhere { .. } | Step::Drained(_) => {
+            PacketStep::Run(_) | PacketStep::Parked | PacketStep::Elsewhere { .. } | PacketStep::Drained(_) => {
                 unreachable!("what was placed here is queued here")
             }
         }

@@ -8,7 +8,7 @@ use crate::counts::Drop;
 use crate::discovery;
 use crate::forwarding::{Forwarding, Next, Passing};
 use crate::fragments::{Fragments, Taken, split};
-use crate::headers::{Found, Looker};
+use crate::headers::{Looker, Recognized};
 use crate::icmp::{self, errors};
 use crate::opening;
 use crate::outward::Outward;
@@ -20,7 +20,7 @@ use crate::sockets::{Ports, Sockets};
 use crate::translation::Translation;
 use crate::tunnels::Tunnel;
 use crate::udp;
-use corelane_isr::dispatch::{Number, Run, Step};
+use corelane_isr::dispatch::{Number, PacketStep, Run};
 use corelane_isr::reassembly::Datagram;
 use corelane_rss::FlowId;
 use corelane_seam::{Frame, Instant};
@@ -146,7 +146,7 @@ impl<'a> Round<'a> {
     }
 
     /// Does a step, and what its handler has passed on, as far as a turn's bound.
-    fn carry_out(&mut self, step: Step<Packet>) {
+    fn carry_out(&mut self, step: PacketStep<Packet>) {
         self.carry_one(step);
         for _ in 0..PASSED_ON_EACH {
             let Some(step) = self.placing.next_passed_on() else { break };
@@ -154,20 +154,20 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn carry_one(&mut self, step: Step<Packet>) {
+    fn carry_one(&mut self, step: PacketStep<Packet>) {
         self.out.tally.note();
         match step {
-            Step::Run(Run { number, packet, placed, mark }) => {
+            PacketStep::Run(Run { number, packet, placed, mark }) => {
                 self.handle(number, packet);
                 self.placing.has_run(Run { number, packet: (), placed, mark });
             }
-            Step::Queued | Step::Parked | Step::Drained(_) => {}
-            Step::Elsewhere { lane, number, packet, placed } => {
+            PacketStep::Queued | PacketStep::Parked | PacketStep::Drained(_) => {}
+            PacketStep::Elsewhere { lane, number, packet, placed } => {
                 self.out.tally.crossed += 1;
                 self.placing.leave(Leaving { to: lane, number: Some((number, placed)), packet });
             }
-            Step::Dropped(packet) => self.drop(Drop::Queue, packet),
-            Step::Unregistered(packet) => self.drop(Drop::Protocol, packet),
+            PacketStep::Dropped(packet) => self.drop(Drop::Queue, packet),
+            PacketStep::Unregistered(packet) => self.drop(Drop::Protocol, packet),
         }
     }
 
@@ -204,11 +204,11 @@ impl<'a> Round<'a> {
         let found = looker.look(&packet.first, missing);
         packet.interface = looker.at;
         match found {
-            Found::Arp { at } => {
+            Recognized::Arp { at } => {
                 packet.first.skip(at);
                 self.arrive(Number::ARP, packet);
             }
-            Found::Ip { ip, at, length } => {
+            Recognized::Ip { ip, at, length } => {
                 packet.first.skip(at);
                 packet.first.set_length(length);
                 packet.ip = Some(ip);
@@ -219,7 +219,7 @@ impl<'a> Round<'a> {
                 };
                 self.arrive(if ip.source.is_ipv4() { Number::IP } else { Number::IP6 }, packet);
             }
-            Found::Not(why) => self.drop(why, packet),
+            Recognized::Not(why) => self.drop(why, packet),
         }
     }
 

@@ -28,7 +28,7 @@ type Ends = (SocketAddr, SocketAddr);
 
 /// What is known of connections that were on other lanes than their buckets'.
 #[derive(Default)]
-struct Asked {
+struct Strays {
     /// Each is asked once, unless it was busy: what cannot go now never can, and what has come back found no place.
     all: BTreeSet<Ends>,
     busy: BTreeSet<Ends>,
@@ -48,7 +48,7 @@ enum Next {
     WaitsForRoom,
 }
 
-impl Asked {
+impl Strays {
     fn choose(&mut self, ends: Ends) -> bool {
         let is_chosen = !self.is_full && self.all.insert(ends);
         self.gone += usize::from(is_chosen);
@@ -130,7 +130,7 @@ pub(crate) fn follow(tell: &Telling, table: &Table, lanes: usize, to: &[usize]) 
 
 /// Rounds until all have gone that can.
 fn rounds(
-    asked: &Mutex<Asked>,
+    asked: &Mutex<Strays>,
     mut round: impl FnMut() -> Result<(), Error>,
     mut wait: impl FnMut(Duration),
 ) -> Result<(), Error> {
@@ -147,13 +147,13 @@ fn rounds(
 }
 
 /// What each lane is told in a round.
-fn orders(asked: &Arc<Mutex<Asked>>, table: &Table, lanes: usize, to: &[usize]) -> impl Iterator<Item = (usize, Command)> {
+fn orders(asked: &Arc<Mutex<Strays>>, table: &Table, lanes: usize, to: &[usize]) -> impl Iterator<Item = (usize, Command)> {
     let pairs = to.iter().flat_map(move |&to| (0..lanes).filter(move |lane| *lane != to).map(move |lane| (lane, to)));
     pairs.map(|(lane, to)| (lane, Command::Move(wanted(asked, to, table))))
 }
 
 /// Those that belong to lane `to` by this table, and were not asked before.
-fn wanted(asked: &Arc<Mutex<Asked>>, to: usize, table: &Table) -> Move {
+fn wanted(asked: &Arc<Mutex<Strays>>, to: usize, table: &Table) -> Move {
     let (table, chosen, stayed) = (table.clone(), asked.clone(), asked.clone());
     let choose = move |peer: &Peer| {
         let theirs = peer.flow.filter(|flow| table.lane(flow.bucket) == to).and_then(|_| ends(peer));
@@ -170,7 +170,7 @@ fn ends(peer: &Peer) -> Option<Ends> {
     Some((peer.address.inet()?, peer.local.inet()?))
 }
 
-fn lock(asked: &Mutex<Asked>) -> MutexGuard<'_, Asked> {
+fn lock(asked: &Mutex<Strays>) -> MutexGuard<'_, Strays> {
     // What a panic left behind is whole enough: it ends the lane.
     asked.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn who_is_busy_is_asked_again_and_who_cannot_go_or_has_gone_is_not() {
-        let mut asked = Asked::default();
+        let mut asked = Strays::default();
         assert!((1..=3).all(|port| asked.choose(ends(port))) && !asked.choose(ends(3)));
         asked.stays(ends(1), Stays::Busy);
         asked.stays(ends(2), Stays::Service);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn who_finds_no_room_is_asked_again_at_once_if_others_went() {
-        let mut asked = Asked::default();
+        let mut asked = Strays::default();
         assert!((1..=3).all(|port| asked.choose(ends(port))));
         asked.stays(ends(2), Stays::Busy);
         asked.stays(ends(3), FULL);

@@ -21,12 +21,12 @@ pub struct Steered {
     pub(crate) tell: Telling,
     in_force: InForce,
     note: Option<String>,
-    state: Mutex<State>,
+    state: Mutex<TableInForce>,
 }
 
 type OnTable = Box<dyn FnMut(&Table) + Send>;
 
-struct State {
+struct TableInForce {
     table: Table,
     /// Of each lane, whether it is served.
     present: Vec<bool>,
@@ -52,7 +52,7 @@ impl Steered {
             "a table is in force by what is attached"
         );
         assert!(!(detaches && attached.is_some()), "what others attached is taken away where nothing of ours takes its place");
-        let state = Mutex::new(State { table, present: vec![true; server.lanes], told: None });
+        let state = Mutex::new(TableInForce { table, present: vec![true; server.lanes], told: None });
         let tell = Telling(tell);
         Ok(Arc::new(Self { attached, detaches, hasher, tell, in_force, note, state }))
     }
@@ -65,7 +65,7 @@ impl Steered {
         (in_force, lanes): (InForce, usize),
         tell: Tell<Steer>,
     ) -> Arc<Self> {
-        let state = Mutex::new(State { table, present: vec![true; lanes], told: None });
+        let state = Mutex::new(TableInForce { table, present: vec![true; lanes], told: None });
         let tell = Telling(tell);
         Arc::new(Self { attached, detaches: false, hasher: Arc::new(hasher), tell, in_force, note: None, state })
     }
@@ -155,7 +155,7 @@ impl Steered {
         self.put_and_follow(&mut state, &table)
     }
 
-    fn check_present(&self, state: &State, lane: usize, expected: bool) -> Result<(), Error> {
+    fn check_present(&self, state: &TableInForce, lane: usize, expected: bool) -> Result<(), Error> {
         match (&self.attached, self.in_force) {
             (Some(_), _) => {}
             (None, InForce::Frames) => return Err(Error::OverFrames),
@@ -173,7 +173,7 @@ impl Steered {
     }
 
     /// Connections follow the table only to lanes that it gives buckets to: all others have what is theirs.
-    fn put_and_follow(&self, state: &mut State, table: &Table) -> Result<(), Error> {
+    fn put_and_follow(&self, state: &mut TableInForce, table: &Table) -> Result<(), Error> {
         let before = state.table.clone();
         self.put(state, table)?;
         let gained = |lane: &usize| table.owned(*lane).any(|bucket| before.lane(bucket) != *lane);
@@ -184,7 +184,7 @@ impl Steered {
         }
     }
 
-    fn put(&self, state: &mut State, table: &Table) -> Result<(), Error> {
+    fn put(&self, state: &mut TableInForce, table: &Table) -> Result<(), Error> {
         let written = match (&self.attached, self.in_force) {
             (Some(attached), _) => {
                 let written = attached.selector.rewrite(table);
@@ -199,7 +199,7 @@ impl Steered {
             }
             (None, in_force) => return Err(Error::NotSteered { in_force }),
         };
-        let State { table: in_force, told, .. } = state;
+        let TableInForce { table: in_force, told, .. } = state;
         told.iter_mut().for_each(|told| told(in_force));
         written?;
         assert!(state.table == *table, "what the kernel was given is what lanes are told");
@@ -209,7 +209,7 @@ impl Steered {
     }
 
     /// Has one of the lanes that are there put the table into force where that takes a socket.
-    fn refresh(&self, state: &State) -> Result<(), Error> {
+    fn refresh(&self, state: &TableInForce) -> Result<(), Error> {
         match state.present.iter().position(|present| *present) {
             Some(lane) if self.in_force == InForce::Classic => self.tell.all(&[lane], || Command::Refresh),
             _ => Ok(()),
@@ -224,7 +224,7 @@ impl Steered {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TableInForce> {
         // What a panic left behind is whole: the table is replaced in one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -15,6 +15,7 @@ pub(crate) mod input;
 pub(crate) mod machine;
 pub(crate) mod output;
 pub(crate) mod packed;
+pub(crate) mod parking;
 pub(crate) mod passage;
 mod ties;
 mod window;

@@ -84,7 +84,7 @@ impl Services {
 
     /// The rows of the page in which the lane says of each connection since when it is there, and how it ends.
     pub fn set_connection_rows(&mut self, rows: ConnectionRows) {
-        self.served.table.agenda.rows = Some(rows);
+        self.served.table.agenda.write_rows(rows);
     }
 
     /// Connects the services that are added from now on with themselves on the other lanes. This is lane `lane`.
@@ -358,7 +358,7 @@ impl Work for Services {
             self.served.table.start_listening(kit);
         }
         self.served.table.revive_starved(&kit.arena, kit.now());
-        self.served.table.agenda.handshake_steps = 0;
+        self.served.table.agenda.begin_turn();
         self.served.judge_deliveries(kit);
         self.served.end_broken(kit);
         self.served.serve_ready(kit);
@@ -376,7 +376,7 @@ impl Work for Services {
             class::DRAIN => self.drain_timer(kit),
             class::LEAVE => self.leave_timer(kit),
             class::COUNTS => self.steering.read_counts(kit, &self.served.table.services),
-            class::MEMORY => self.served.table.agenda.memory.timer_came(),
+            class::MEMORY => self.served.table.agenda.memory_mut().timer_came(),
             class::DROPS => self.served.table.sockets.drops_are_due(),
             other => unreachable!("no timer has the class {other}"),
         }
@@ -432,7 +432,7 @@ impl Work for Services {
 
     fn has_news(&self) -> bool {
         // Who waits for memory may have it now.
-        self.has_news || self.has_work() || self.served.table.agenda.memory.waits()
+        self.has_news || self.has_work() || self.served.table.agenda.memory().waits()
     }
 
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {

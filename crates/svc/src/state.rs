@@ -1,6 +1,7 @@
 //! What the lane knows of each of its services besides its code.
 
 pub(crate) mod accounts;
+pub(crate) mod crowd;
 pub(crate) mod memory;
 pub(crate) mod shares;
 

@@ -5,7 +5,6 @@ pub(crate) mod notices;
 mod timers;
 
 use crate::connection::connections::Connections;
-use crate::connection::delivery::Kept;
 use crate::connection::entry::Connection;
 use crate::connection::found::Found;
 use crate::connection::found::{Agenda, Offloading};
@@ -19,6 +18,7 @@ use crate::places::listeners::Listeners;
 use crate::places::outgoing::Outgoing;
 use crate::state::ServiceState;
 use crate::state::accounts::Payers;
+use crate::state::crowd::Crowd;
 use crate::table::notices::Notices;
 use crate::words::flows::{Flow, Flows};
 use crate::words::names::{ConnectionId, SocketId};
@@ -27,13 +27,12 @@ use corelane_rss::Protocol;
 use corelane_seam::{Address, Arena, Driver, Fault, Payer, Role, Socket};
 use corelane_watch::ServiceCounter;
 
-/// Connections of which a look asks the system whether they were broken off; the others follow in the next turn.
-const DEAF_PER_LOOK: usize = 256;
-
 /// Everything of the lane's services but their code.
 pub(crate) struct LaneTable {
     pub(crate) connections: Connections,
     pub(crate) agenda: Agenda,
+    /// When it was looked who has most, and who stands still.
+    pub(crate) crowd: Crowd,
     pub(crate) services: Vec<ServiceState>,
     pub(crate) listeners: Listeners,
     /// None where flows are not told apart.
@@ -57,6 +56,7 @@ impl LaneTable {
         Self {
             connections: Connections::new(connections_max),
             agenda: Agenda::default(),
+            crowd: Crowd::default(),
             services: Vec::new(),
             listeners: Listeners::default(),
             flows: None,
@@ -143,7 +143,7 @@ impl LaneTable {
     pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
         for _ in 0..self.requests.offload_room(kit) {
             // Seldom does anybody wait.
-            let Some(waiter) = self.agenda.offloading.pop_front() else { return };
+            let Some(waiter) = self.agenda.next_offloading() else { return };
             match waiter {
                 Offloading::Connection(id) => self.revive_connection(id),
                 Offloading::Service(service) => self.revive_service(service),
@@ -167,27 +167,13 @@ impl LaneTable {
     /// Has a service called again once there is a place with the helper threads.
     pub(crate) fn await_offload(&mut self, service: u16) {
         if !std::mem::replace(&mut self.services[service as usize].awaits_offload, true) {
-            self.agenda.offloading.push_back(Offloading::Service(service));
+            self.agenda.await_offload(service);
         }
     }
 
     /// Asks the system what it keeps of those whose time it is.
     pub(crate) fn ask_of_deliveries(&mut self, driver: &dyn Driver) {
-        while let Some(id) = self.agenda.deliveries.next_question() {
-            let socket = self.connections.find(id).and_then(|connection| connection.socket());
-            let kept = socket.map(|socket| Kept::of(socket, driver));
-            kept.into_iter().for_each(|kept| self.agenda.deliveries.answer(id, kept));
-        }
-        for _ in 0..DEAF_PER_LOOK {
-            let Some(id) = self.agenda.deliveries.next_deaf() else { break };
-            // One that receives again, or sends, hears it itself, and is to hear it: it is told once.
-            let deaf = self.connections.find(id).filter(|connection| connection.is_deaf());
-            let socket = deaf.and_then(|connection| Some((connection.socket()?, connection.machine().is_outgoing())));
-            // An answer that has come is passed on, whatever became of the server behind it.
-            let asked = socket.filter(|&(socket, is_outgoing)| !is_outgoing || driver.readable_bytes(socket) == 0);
-            let broken = asked.and_then(|(socket, _)| driver.broken(socket));
-            broken.into_iter().for_each(|why| self.agenda.deliveries.tell_broken(id, why));
-        }
+        self.connections.ask_of_deliveries(&mut self.agenda, driver);
     }
 
     pub(crate) fn count(&self, service: u16, counter: ServiceCounter, by: usize) {
@@ -236,7 +222,7 @@ impl LaneTable {
     /// Opens the accounts of all services, under that of the work that they are.
     pub(crate) fn open_payers(&mut self, arena: &Arena, work: Payer) {
         assert!(self.connections.len() == 0, "accounts are opened before anybody pays");
-        self.agenda.memory.accounts.belong_to(work);
+        self.agenda.memory_mut().accounts.belong_to(work);
         for state in &mut self.services {
             let service = arena.open_payer(work, Role::Sum);
             state.payers = Payers { service, own: arena.open_payer(service, Role::Keeper) };

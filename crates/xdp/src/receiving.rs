@@ -142,7 +142,7 @@ pub fn receive_setting(name: &str) -> String {
 
 /// The receiving of some interfaces, governed as long as this lives.
 pub struct ReceiveThreads {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Arrangement>>,
     follower: Mutex<Option<Follower>>,
     tell: Tell,
 }
@@ -182,7 +182,7 @@ impl ReceiveThreads {
         // What changes from now on is heard.
         let notices = Notices::hear(libc::RTMGRP_LINK).map_err(refused)?;
         let interfaces: Vec<_> = interfaces.iter().map(|name| Governed::new(name, waits)).collect();
-        let mut state = State { spent: Spent::beside(lanes.len()), lanes, user_fraction, interfaces, missed: None };
+        let mut state = Arrangement { spent: Spent::beside(lanes.len()), lanes, user_fraction, interfaces, missed: None };
         let told = match state.apply(true) {
             Ok(told) => told,
             Err(error) => {
@@ -254,7 +254,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Hears of interfaces until told to end, has all in force again that they may have lost, and says how long threads have run.
-fn follow(state: &Mutex<State>, notices: &Notices, end: &OwnedFd, tell: &Tell, spent: &impl Fn(&[u64], u8)) {
+fn follow(state: &Mutex<Arrangement>, notices: &Notices, end: &OwnedFd, tell: &Tell, spent: &impl Fn(&[u64], u8)) {
     loop {
         let mut waited_for = [PollFd::new(notices, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
         let waits = lock(state).interfaces.iter().any(Governed::waits);
@@ -282,7 +282,7 @@ fn name_in(body: &[u8]) -> Option<String> {
 }
 
 /// What is in force.
-struct State {
+struct Arrangement {
     lanes: Vec<LaneThread>,
     user_fraction: u8,
     interfaces: Vec<Governed>,
@@ -291,7 +291,7 @@ struct State {
     spent: Spent,
 }
 
-impl State {
+impl Arrangement {
     fn has(&self, name: &str) -> bool {
         self.interfaces.iter().any(|one| *one.name == *name)
     }

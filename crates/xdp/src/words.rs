@@ -82,7 +82,7 @@ impl AsFd for Words {
 }
 
 /// An instruction: its code and operand, and where it goes on if what it asks is so, and if not.
-type Step = (u32, u32, usize, usize);
+type FilterStep = (u32, u32, usize, usize);
 /// The instruction behind this one.
 const NEXT: usize = 0;
 
@@ -92,7 +92,7 @@ fn filter() -> Vec<libc::sock_filter> {
     const QUERY: usize = 22;
     let load = |size, place: i16| (BPF_LD | BPF_ABS | size, u32::from(place.unsigned_abs()), NEXT, NEXT);
     let is = |value: u32, then, otherwise| (BPF_JMP | BPF_JEQ | BPF_K, value, then, otherwise);
-    let mut steps: Vec<Step> = vec![
+    let mut steps: Vec<FilterStep> = vec![
         (BPF_LD | BPF_ABS | BPF_H, TAG, NEXT, NEXT),
         (BPF_ALU | BPF_AND | BPF_K, VLAN_NUMBER.into(), NEXT, NEXT),
         is(0, NEXT, LEAVE),
@@ -127,7 +127,7 @@ fn filter() -> Vec<libc::sock_filter> {
 }
 
 /// The instructions, behind which two end the program.
-fn assembled(steps: &[Step]) -> Vec<libc::sock_filter> {
+fn assembled(steps: &[FilterStep]) -> Vec<libc::sock_filter> {
     let instruction = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let distance = |from: usize, to: usize| {
         let to = match to {
@@ -139,7 +139,7 @@ fn assembled(steps: &[Step]) -> Vec<libc::sock_filter> {
         assert!(to > from && to - from <= 256, "a filter goes forward");
         (to - from - 1) as u8
     };
-    let step = |(from, &(code, operand, then, otherwise)): (usize, &Step)| {
+    let step = |(from, &(code, operand, then, otherwise)): (usize, &FilterStep)| {
         instruction(code, distance(from, then), distance(from, otherwise), operand)
     };
     let ends = [0, u32::MAX].map(|bytes| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, bytes));

@@ -101,8 +101,8 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/select", &["crates/drivers"], "flows find the sockets of every driver"),
     (
         "crates/xdp",
-        &["crates/drivers", "crates/machine", "crates/stack"],
-        "ports are driven by every driver, and a stack runs on them",
+        &["crates/drivers", "crates/machine", "crates/sim", "crates/stack"],
+        "ports are driven by every driver, wrapped for tests, and a stack runs on them",
     ),
     ("crates/corelane", &["crates/event"], "a lane's task waits at a queue, and a queue for lanes"),
     ("crates/isr", &["crates/rss"], "what was reassembled is hashed again, as a lane does it"),

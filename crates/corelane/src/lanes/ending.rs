@@ -6,7 +6,7 @@ use crate::lanes::ended::Ends;
 use crate::lanes::unbroken::unbroken;
 use crate::lanes::wakes;
 use corelane_lane::Control;
-use corelane_lane::program::{End, Event, Program, Step};
+use corelane_lane::program::{Event, Program, ProgramEnd, ProgramStep};
 use corelane_os::clock;
 use corelane_os::report;
 use corelane_os::runner::StartGate;
@@ -182,10 +182,10 @@ impl Waiter {
     fn hear(&mut self, event: Event<Error>, note: &impl Fn()) {
         for step in self.program.hear(clock::now(), event) {
             match step {
-                Step::Open => self.lives.gate.open(),
-                Step::Abandon => self.lives.gate.abandon(),
-                Step::Say(level, words) => report::line(Record::new(level, words).of_program()),
-                Step::Give(order) => {
+                ProgramStep::Open => self.lives.gate.open(),
+                ProgramStep::Abandon => self.lives.gate.abandon(),
+                ProgramStep::Say(level, words) => report::line(Record::new(level, words).of_program()),
+                ProgramStep::Give(order) => {
                     self.at_end.drain(..).for_each(|call| call());
                     note();
                     self.control.give(order);
@@ -195,12 +195,12 @@ impl Waiter {
     }
 }
 
-fn outcome(end: End<Error>) -> Result<(), Error> {
+fn outcome(end: ProgramEnd<Error>) -> Result<(), Error> {
     match end {
-        End::InOrder => Ok(()),
-        End::CannotStart(error) => Err(error),
-        End::Broken { lane, words, left_behind } => Err(Error::LanePanicked { lane, words, left_behind }),
-        End::Hangs { left_behind } => Err(Error::LanesHang { lanes: left_behind }),
+        ProgramEnd::InOrder => Ok(()),
+        ProgramEnd::CannotStart(error) => Err(error),
+        ProgramEnd::Broken { lane, words, left_behind } => Err(Error::LanePanicked { lane, words, left_behind }),
+        ProgramEnd::Hangs { left_behind } => Err(Error::LanesHang { lanes: left_behind }),
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::bench::Bench;
 use crate::rig::{Rig, SIDES, Side};
 use corelane_seam::{
-    Fault, FaultyPort, Frame, FrameCounts, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortFacts, PortFaults,
-    PortId, Taken, Wait,
+    Fault, Frame, FrameCounts, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortFacts, PortId, Taken, Wait,
 };
+use corelane_sim::{FaultyPort, PortFaults};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};

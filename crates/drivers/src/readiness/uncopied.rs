@@ -10,7 +10,7 @@ use super::endpoint::Endpoint;
 use super::kept::{KeptSend, KeptSends, Parted, Standing};
 use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
-use crate::means::{Asked, Means, Own, Why};
+use crate::means::{Circumstances, Means, Own, Why};
 use crate::stream::{self, Sent};
 use corelane_os::{clock, sockets, uncopied};
 use corelane_seam::slab::Key;
@@ -33,7 +33,8 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             let standing = if peer.is_some() { Standing::Unasked } else { Standing::Refused };
             KeptSends { standing, own: peer.as_ref().map(Own::of).unwrap_or_default(), ..KeptSends::default() }
         });
-        let asked = Asked { is_refused: kept.standing == Standing::Refused, is_short, always: self.tuning.zero_copy_always };
+        let asked =
+            Circumstances { is_refused: kept.standing == Standing::Refused, is_short, always: self.tuning.zero_copy_always };
         let mut means = self.ways.choose(&kept.own, asked, clock::now);
         if means == Means::Uncopied && kept.standing == Standing::Unasked {
             // Without edges nobody would hear of notices.
@@ -356,7 +357,7 @@ mod tests {
         one.set_nonblocking(true).unwrap();
         let unix = driver.enter(one.into(), super::super::endpoint::EndpointKind::Stream).unwrap();
         (0..2).for_each(|_| assert!(send(&mut driver, &arena, unix.into(), 4096).released));
-        let asked = Asked { is_refused: false, is_short: false, always: false };
+        let asked = Circumstances { is_refused: false, is_short: false, always: false };
         assert_eq!(driver.ways.choose(&Own::default(), asked, || 1), Means::Uncopied, "nobody asked in that place");
         assert!(!send(&mut driver, &arena, socket, 4096).released);
         assert_eq!(driver.counters().sends, SendCounters { uncopied: 1, copied_refused: 2, ..driver.counters().sends });

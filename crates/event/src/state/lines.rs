@@ -9,18 +9,18 @@ use super::operations::{Ending, Stage};
 use super::origin::Origin;
 use super::parts::State;
 use crate::interest::{Source, Told};
-use crate::operation::Way;
+use crate::operation::ReadyFor;
 use crate::record::{Filter, Flags};
 
 impl State {
     /// What those who stand first in an origin's lines wait for; who has a helper does not wait for the socket.
     pub(super) fn needed_by_lines(&self, origin: &Origin) -> Readiness {
         let Some(rest) = &origin.rest else { return Readiness::empty() };
-        let waits = |way: Way| {
+        let waits = |way: ReadyFor| {
             let first = rest.lines[way as usize].front();
             first.is_some_and(|key| !matches!(self.operations.all[*key].stage, Stage::Helped(_)))
         };
-        let needs = [(Way::In, Readiness::IN | Readiness::RDHUP), (Way::Out, Readiness::OUT)];
+        let needs = [(ReadyFor::In, Readiness::IN | Readiness::RDHUP), (ReadyFor::Out, Readiness::OUT)];
         needs.into_iter().filter(|(way, _)| waits(*way)).fold(Readiness::empty(), |all, (_, what)| all | what)
     }
 

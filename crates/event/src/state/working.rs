@@ -13,7 +13,7 @@ use super::operations::{Ending, List, Operation, Stage};
 use super::parts::State;
 use crate::helpers::{Helped, Job, Opened, Task, Tell};
 use crate::interest::{Interest, Source};
-use crate::operation::{Memory, OperationResult, Progress, Sent, Submission, Way, Work};
+use crate::operation::{Memory, OperationResult, Progress, ReadyFor, Sent, Submission, Work};
 use crate::record::{Change, Filter, Flags};
 use crate::refused::Refused;
 use crate::spare;
@@ -207,7 +207,7 @@ impl State {
     }
 
     /// The operation is the next of its socket's line; who stands alone is looked at.
-    fn stand_in_line(&mut self, key: Key, socket: RawFd, way: Way) -> Result<(), Refused> {
+    fn stand_in_line(&mut self, key: Key, socket: RawFd, way: ReadyFor) -> Result<(), Refused> {
         let origin = self.take_origin(socket)?;
         let line = &mut self.origins[origin].rest().lines[way as usize];
         line.push_back(key);
@@ -228,7 +228,7 @@ impl State {
         }
         let end = Readiness::ERR | Readiness::HUP;
         let mut again = false;
-        for (way, readiness) in [(Way::In, Readiness::IN | Readiness::RDHUP), (Way::Out, Readiness::OUT)] {
+        for (way, readiness) in [(ReadyFor::In, Readiness::IN | Readiness::RDHUP), (ReadyFor::Out, Readiness::OUT)] {
             if what.intersects(readiness | end) {
                 again |= self.go_on(origin, way);
             }
@@ -237,7 +237,7 @@ impl State {
     }
 
     /// Carries on what stands first in a line, until it waits. Whether it may go on at once.
-    fn go_on(&mut self, origin: Key, way: Way) -> bool {
+    fn go_on(&mut self, origin: Key, way: ReadyFor) -> bool {
         let mut turn = TURN;
         while let Some(&key) = self.origins[origin].rest().lines[way as usize].front() {
             match self.look_at(key, origin, &mut turn) {

@@ -100,7 +100,7 @@ pub struct Registration<P> {
     /// Tells a packet's bucket, taken modulo [`BUCKETS_MAX`](super::BUCKETS_MAX); 0 where it has none. Then each bucket has a queue of its
     /// own on a lane, which another's flood does not fill. Without it, all packets of a lane share one. The bucket of a flow never changes.
     pub bucket: Option<Ask<P, usize>>,
-    /// Whether something is done when what was queued of it has been run ([`Step::Drained`](super::Step::Drained)): the flag D of the report.
+    /// Whether something is done when what was queued of it has been run ([`PacketStep::Drained`](super::PacketStep::Drained)): the flag D of the report.
     /// Who carries steps out does it.
     pub has_hook: bool,
 }

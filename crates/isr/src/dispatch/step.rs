@@ -57,7 +57,7 @@ pub(super) enum RunKind {
 
 /// What is to be done.
 #[derive(Debug)]
-pub enum Step<P> {
+pub enum PacketStep<P> {
     /// Run the handler.
     Run(Run<P>),
     /// Nothing now: it is queued.

@@ -4,7 +4,7 @@ use super::counts::StreamCounts;
 use super::policy::{Dispatch, LIMIT_MAX, Placement};
 use super::protocol::Registration;
 use super::queues::{BUCKETS_MAX, Queues};
-use super::step::{Facts, Placed, Step};
+use super::step::{Facts, PacketStep, Placed};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -172,13 +172,13 @@ impl<P> Stream<P> {
         self.phase != Phase::Steady && self.moves.as_ref().is_none_or(|moves| moves(packet))
     }
 
-    pub fn park(&mut self, packet: P, facts: Facts) -> Step<P> {
+    pub fn park(&mut self, packet: P, facts: Facts) -> PacketStep<P> {
         if self.parked.len() >= self.limit {
             self.counts_of(&packet).drops += 1;
-            return Step::Dropped(packet);
+            return PacketStep::Dropped(packet);
         }
         self.parked.push_back((packet, facts));
-        Step::Parked
+        PacketStep::Parked
     }
 
     /// Whether a packet that was parked may be placed.
@@ -201,15 +201,15 @@ impl<P> Stream<P> {
     }
 
     /// Queues a packet that was placed here.
-    pub fn queue(&mut self, packet: P, placed: Placed) -> Step<P> {
+    pub fn queue(&mut self, packet: P, placed: Placed) -> PacketStep<P> {
         let (bucket, limit) = (self.bucket(&packet), self.limit);
         let counts = self.queues.counts_mut(bucket);
         if counts.length >= limit {
             counts.drops += 1;
-            return Step::Dropped(packet);
+            return PacketStep::Dropped(packet);
         }
         self.queues.push(bucket, packet, placed);
-        Step::Queued
+        PacketStep::Queued
     }
 
     /// The lane for a packet.

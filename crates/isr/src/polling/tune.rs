@@ -1,8 +1,8 @@
 //! Settings that are found by trying: who runs something tells what it measures, and is told what to try next.
 //!
 //! ```text
-//! Tuner::new(limits, dimensions) --.seen(what was measured) -> Step::Try { settings, why }    set them, measure for a second, tell it
-//!                                                           -> Step::Done { best, why }       set them, and leave it
+//! Tuner::new(limits, dimensions) --.seen(what was measured) -> TuneStep::Try { settings, why }    set them, measure for a second, tell it
+//!                                                           -> TuneStep::Done { best, why }       set them, and leave it
 //! ```
 //!
 //! It climbs: from the best settings that are known it changes one [`Dimension`] by a step, on and on while that helps, then the next. What is to be tuned is handed in,
@@ -28,9 +28,9 @@ pub mod original;
 pub mod timed;
 mod words;
 
-pub use dimension::{Bears, Dimension, Settings, Way};
+pub use dimension::{Bears, Dimension, Settings, Towards};
 pub use measured::Seen;
-pub use words::{End, Why};
+pub use words::{Why, WhyDone};
 
 use measured::{Look, Mean, Noise, Verdict};
 use moves::Moves;
@@ -61,7 +61,7 @@ pub struct Limits {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum TuneStep {
     /// These are to be set and measured. They may be the ones that are set.
     Try {
         /// What to set.
@@ -74,7 +74,7 @@ pub enum Step {
         /// The best that was found.
         best: Settings,
         /// Why it ends.
-        why: End,
+        why: WhyDone,
     },
 }
 
@@ -99,7 +99,7 @@ pub struct Tuner {
     silent: u32,
     /// The start keeps less for programs than was asked for: it is left before anything is measured.
     is_left: bool,
-    end: Option<End>,
+    end: Option<WhyDone>,
     lines: Vec<String>,
 }
 
@@ -157,9 +157,9 @@ impl Tuner {
     }
 
     /// The settings that are set now were measured. At first these are the starts.
-    pub fn seen(&mut self, seen: Seen) -> Step {
+    pub fn seen(&mut self, seen: Seen) -> TuneStep {
         if let Some(why) = self.end {
-            return Step::Done { best: self.settings(None), why };
+            return TuneStep::Done { best: self.settings(None), why };
         }
         self.measurements += 1;
         self.silent = if seen.is_silent() { self.silent + 1 } else { 0 };
@@ -168,7 +168,7 @@ impl Tuner {
         }
         if self.is_left {
             self.is_left = false;
-            return self.go_on(Step::Try { settings: self.settings(None), why: Why::Share });
+            return self.go_on(TuneStep::Try { settings: self.settings(None), why: Why::Share });
         }
         let step = match self.trial.take() {
             Some(trial) => self.seen_trial(trial, seen),
@@ -178,21 +178,21 @@ impl Tuner {
     }
 
     /// A step, unless as much was measured as may be.
-    fn go_on(&mut self, step: Step) -> Step {
+    fn go_on(&mut self, step: TuneStep) -> TuneStep {
         match step {
-            Step::Try { .. } if self.measurements >= self.limits.measurements => self.finish(End::Measured),
+            TuneStep::Try { .. } if self.measurements >= self.limits.measurements => self.finish(WhyDone::Measured),
             step => step,
         }
     }
 
-    fn after_silence(&mut self) -> Step {
+    fn after_silence(&mut self) -> TuneStep {
         if self.silent >= SILENT_MOST {
-            return self.finish(End::NothingCame);
+            return self.finish(WhyDone::NothingCame);
         }
-        self.go_on(Step::Try { settings: self.settings(self.trial.as_ref()), why: Why::Again })
+        self.go_on(TuneStep::Try { settings: self.settings(self.trial.as_ref()), why: Why::Again })
     }
 
-    fn seen_best(&mut self, seen: Seen) -> Step {
+    fn seen_best(&mut self, seen: Seen) -> TuneStep {
         self.since_best = 0;
         if self.best_seen.taken > 0 && self.best_seen.is_left_by(seen, &self.noise) {
             self.lines.push(format!(
@@ -204,7 +204,7 @@ impl Tuner {
         self.best_seen.add(seen, &mut self.noise);
         self.to_see = self.to_see.saturating_sub(1);
         if self.to_see > 0 {
-            return Step::Try { settings: self.settings(None), why: Why::Again };
+            return TuneStep::Try { settings: self.settings(None), why: Why::Again };
         }
         if self.start_seen.taken == 0 {
             self.start_seen = self.best_seen;
@@ -214,7 +214,7 @@ impl Tuner {
         self.next_trial()
     }
 
-    fn seen_trial(&mut self, mut trial: Trial, seen: Seen) -> Step {
+    fn seen_trial(&mut self, mut trial: Trial, seen: Seen) -> TuneStep {
         self.since_best += 1;
         trial.seen.add(seen, &mut self.noise);
         let takes_share = self.limits.user_share.is_some_and(|least| seen.user_share.saturating_add(SHARE_TOLERANCE) < least);
@@ -222,7 +222,7 @@ impl Tuner {
         if verdict == Verdict::Unclear && !takes_share {
             let settings = self.settings(Some(&trial));
             self.trial = Some(trial);
-            return Step::Try { settings, why: Why::Again };
+            return TuneStep::Try { settings, why: Why::Again };
         }
         let frees = verdict == (Verdict::NotBetter { is_worse: false }) && self.frees(&trial);
         let is_better = (verdict == Verdict::Better || frees) && !takes_share;
@@ -257,12 +257,12 @@ impl Tuner {
         is_for_that && carries_as_much && trial.seen.network_share.saturating_add(FREES_LEAST) <= self.best_seen.network_share
     }
 
-    fn next_trial(&mut self) -> Step {
+    fn next_trial(&mut self) -> TuneStep {
         if self.best_seen.lost_nothing {
-            return self.finish(End::NothingLost);
+            return self.finish(WhyDone::NothingLost);
         }
         if self.since_best >= BEST_AGAIN || self.to_see > 0 {
-            return Step::Try { settings: self.settings(None), why: Why::Best };
+            return TuneStep::Try { settings: self.settings(None), why: Why::Best };
         }
         if let Some((dimension, is_second)) = self.limit() {
             self.moves.prefer(dimension, is_second);
@@ -275,7 +275,7 @@ impl Tuner {
             self.moves.open_again();
             self.lines.push("what made little difference is looked at more closely".to_owned());
         }
-        self.open_trial().unwrap_or_else(|| self.finish(End::NothingHelps))
+        self.open_trial().unwrap_or_else(|| self.finish(WhyDone::NothingHelps))
     }
 
     /// Where the network takes all that the programs' share leaves it, that is what to change first: the dimension, and which way is down.
@@ -286,11 +286,11 @@ impl Tuner {
                 && self.best_seen.network_share.saturating_add(kept).saturating_add(SHARE_NEAR) >= 100
         };
         let (index, dimension) = self.dimensions.iter().enumerate().find(is_limit)?;
-        Some((index, dimension.first == Way::Up))
+        Some((index, dimension.first == Towards::Up))
     }
 
     /// The next change that may help.
-    fn open_trial(&mut self) -> Option<Step> {
+    fn open_trial(&mut self) -> Option<TuneStep> {
         while let Some(tried) = self.moves.current() {
             let dimension = &self.dimensions[tried.dimension];
             let way = if tried.is_second { dimension.first.other() } else { dimension.first };
@@ -302,7 +302,7 @@ impl Tuner {
                     let trial = Trial { dimension: tried.dimension, at, seen: Mean::default() };
                     let settings = self.settings(Some(&trial));
                     self.trial = Some(trial);
-                    return Some(Step::Try { settings, why });
+                    return Some(TuneStep::Try { settings, why });
                 }
                 let line = format!("{why}: not tried, the burst is {} at most", self.best_seen.burst);
                 if !self.lines.contains(&line) {
@@ -314,7 +314,7 @@ impl Tuner {
         None
     }
 
-    fn finish(&mut self, why: End) -> Step {
+    fn finish(&mut self, why: WhyDone) -> TuneStep {
         self.end = Some(why);
         self.trial = None;
         let best = self.settings(None);
@@ -324,7 +324,7 @@ impl Tuner {
             line += &format!("; {:.0} packets/s ({gain:+.0} %) after {} measurements", self.best_seen.goodput, self.measurements);
         }
         self.lines.push(line);
-        Step::Done { best, why }
+        TuneStep::Done { best, why }
     }
 
     /// The best settings, or these with a trial's change.

@@ -2,7 +2,7 @@
 //!
 //! `CORELANE_DISPATCH_PACKETS` sets how many packets.
 
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Step};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, PacketStep, Placed, Placement, Registration};
 use corelane_seam::Random;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -90,7 +90,7 @@ impl World {
         self.packets += 1;
         let step =
             self.isrs[lane].arrive(number, Packet { flow, sequence: sequence.clone() }, Facts { flow: None, source: lane });
-        if is_wide && matches!(step, Step::Run(_) | Step::Queued) {
+        if is_wide && matches!(step, PacketStep::Run(_) | PacketStep::Queued) {
             self.number(flow, &sequence);
         }
         self.carry_out(lane, step, depth, random);
@@ -106,9 +106,9 @@ impl World {
         sequence.set(self.numbered[flow]);
     }
 
-    fn carry_out(&mut self, lane: usize, step: Step<Packet>, depth: usize, random: &mut Random) {
+    fn carry_out(&mut self, lane: usize, step: PacketStep<Packet>, depth: usize, random: &mut Random) {
         match step {
-            Step::Run(run) => {
+            PacketStep::Run(run) => {
                 let Packet { flow, sequence } = run.packet;
                 let sequence = sequence.get();
                 assert!(sequence > self.seen[flow], "flow {flow}: {sequence} after {}", self.seen[flow]);
@@ -127,10 +127,10 @@ impl World {
                     self.homes[run.placed.lane].push_back((run.number, run.placed));
                 }
             }
-            Step::Elsewhere { lane: to, number, packet, placed } => self.channels[to].push_back((placed, number, packet)),
-            Step::Dropped(_) => self.dropped += 1,
-            Step::Queued | Step::Parked | Step::Drained(_) => {}
-            Step::Unregistered(packet) => panic!("{packet:?}"),
+            PacketStep::Elsewhere { lane: to, number, packet, placed } => self.channels[to].push_back((placed, number, packet)),
+            PacketStep::Dropped(_) => self.dropped += 1,
+            PacketStep::Queued | PacketStep::Parked | PacketStep::Drained(_) => {}
+            PacketStep::Unregistered(packet) => panic!("{packet:?}"),
         }
         self.isrs.iter().for_each(|isr| assert!(isr.protocols().all(|(_, _, counts)| counts.add_up())));
     }
@@ -146,7 +146,7 @@ impl World {
                 if self.is_wide(packet.flow) {
                     self.number(packet.flow, &packet.sequence);
                 }
-                if let Step::Dropped(_) = self.isrs[lane].admit(number, packet, placed) {
+                if let PacketStep::Dropped(_) = self.isrs[lane].admit(number, packet, placed) {
                     self.dropped += 1;
                     self.homes[placed.lane].push_back((number, placed));
                 }

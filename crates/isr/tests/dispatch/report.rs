@@ -1,7 +1,7 @@
 //! Row N-09: the report against the original's.
 
 use corelane_isr::dispatch::{
-    Dispatch, Facts, Isr, Number, Placement, ProtocolRow, Registration, Report, Step, StreamCounts, StreamRow,
+    Dispatch, Facts, Isr, Number, PacketStep, Placement, ProtocolRow, Registration, Report, StreamCounts, StreamRow,
 };
 
 const SAMPLE: &str = include_str!("../data/netstat-Q.txt");
@@ -49,7 +49,7 @@ fn n_09_a_lane_tells_its_own_rows() {
     isr.register(Registration { dispatch: deferred, has_hook: true, ..Registration::new("ip6", Number::IP6) }).unwrap();
     let choose = Some(Box::new(|_: &u8| None) as _);
     isr.register(Registration { placement: Placement::Lane, choose, ..Registration::new("ip", Number::IP) }).unwrap();
-    let Step::Run(run) = isr.arrive(Number::IP, 0, Facts::default()) else { panic!() };
+    let PacketStep::Run(run) = isr.arrive(Number::IP, 0, Facts::default()) else { panic!() };
     isr.finished(run.mark);
     let told: Vec<_> = isr.protocol_rows().iter().map(ToString::to_string).collect();
     assert_eq!(told, ["ip         1    256    cpu  default   C--", "ip6        6    256 source deferred   -D-"]);

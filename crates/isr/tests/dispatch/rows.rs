@@ -1,7 +1,7 @@
 //! Rows N-01 to N-11, X-06 and X-12: registration, limits, placement, policies, counters.
 
 use corelane_isr::dispatch::{
-    BUCKETS_MAX, Dispatch, Facts, Isr, LIMIT_DEFAULT, LIMIT_MAX, Number, Placed, Placement, Refused, Registration, Step,
+    BUCKETS_MAX, Dispatch, Facts, Isr, LIMIT_DEFAULT, LIMIT_MAX, Number, PacketStep, Placed, Placement, Refused, Registration,
     StreamCounts,
 };
 
@@ -22,18 +22,18 @@ enum Told {
 }
 
 /// Carries a step out; a handler that runs ends at once.
-fn told(isr: &mut Isr<u32>, step: Step<u32>) -> Told {
+fn told(isr: &mut Isr<u32>, step: PacketStep<u32>) -> Told {
     match step {
-        Step::Run(run) => {
+        PacketStep::Run(run) => {
             isr.finished(run.mark);
             Told::Run(run.packet)
         }
-        Step::Queued => Told::Queued,
-        Step::Parked => Told::Parked,
-        Step::Elsewhere { lane, .. } => Told::Elsewhere(lane),
-        Step::Dropped(_) => Told::Dropped,
-        Step::Unregistered(_) => Told::Unregistered,
-        Step::Drained(number) => Told::Drained(number.number()),
+        PacketStep::Queued => Told::Queued,
+        PacketStep::Parked => Told::Parked,
+        PacketStep::Elsewhere { lane, .. } => Told::Elsewhere(lane),
+        PacketStep::Dropped(_) => Told::Dropped,
+        PacketStep::Unregistered(_) => Told::Unregistered,
+        PacketStep::Drained(number) => Told::Drained(number.number()),
     }
 }
 
@@ -86,7 +86,7 @@ fn n_01_sixteen_protocols_come_and_go_while_lanes_run() {
 fn n_01_a_protocol_may_go_while_its_queue_runs() {
     let mut isr = isr(1, Dispatch::Deferred, Placement::Source);
     (0..5).for_each(|packet| assert_eq!(arrive(&mut isr, Number::IP, packet, flow(0)), Told::Queued));
-    let Some(Step::Run(run)) = isr.next_step() else { panic!() };
+    let Some(PacketStep::Run(run)) = isr.next_step() else { panic!() };
     assert_eq!(isr.unregister(Number::IP).unwrap().count(), 4);
     // Again, while the handler of the first registration still runs.
     isr.register(Registration::new("ip", Number::IP)).unwrap();
@@ -159,11 +159,11 @@ fn n_05_a_handler_runs_later_at_once_or_at_once_if_nothing_waits() {
     let mut hybrid = isr(2, Dispatch::Hybrid, Placement::Flow);
     assert_eq!(arrive(&mut hybrid, Number::IP, 1, flow(0)), Told::Run(1));
     assert_eq!(arrive(&mut hybrid, Number::IP, 2, flow(1)), Told::Elsewhere(1));
-    let Step::Run(run) = hybrid.arrive(Number::IP, 3, flow(0)) else { panic!() };
+    let PacketStep::Run(run) = hybrid.arrive(Number::IP, 3, flow(0)) else { panic!() };
     assert_eq!(arrive(&mut hybrid, Number::IP, 4, flow(0)), Told::Queued, "a handler runs");
     hybrid.finished(run.mark);
     assert_eq!(arrive(&mut hybrid, Number::IP, 5, flow(0)), Told::Queued, "one is queued");
-    let Some(Step::Run(run)) = hybrid.next_step() else { panic!() };
+    let Some(PacketStep::Run(run)) = hybrid.next_step() else { panic!() };
     assert_eq!(arrive(&mut hybrid, Number::IP, 6, flow(0)), Told::Queued, "the queue is being run");
     hybrid.finished(run.mark);
     assert_eq!(drained(&mut hybrid), [Told::Run(5), Told::Drained(1), Told::Run(6), Told::Drained(1)]);
@@ -175,7 +175,7 @@ fn n_05_a_handler_runs_later_at_once_or_at_once_if_nothing_waits() {
 fn n_05_what_a_handler_passes_on_under_hybrid_runs_as_it_ends() {
     let mut isr = isr(1, Dispatch::Hybrid, Placement::Flow);
     isr.register(Registration::new("ip_direct", Number::IP_DIRECT)).unwrap();
-    let Step::Run(outer) = isr.arrive(Number::IP, 1, flow(0)) else { panic!() };
+    let PacketStep::Run(outer) = isr.arrive(Number::IP, 1, flow(0)) else { panic!() };
     assert_eq!(arrive(&mut isr, Number::IP_DIRECT, 2, flow(0)), Told::Queued);
     assert!(isr.next_passed_on().is_none(), "the handler runs still");
     isr.finished(outer.mark);
@@ -184,7 +184,7 @@ fn n_05_what_a_handler_passes_on_under_hybrid_runs_as_it_ends() {
     assert_eq!(arrive(&mut isr, Number::IP, 3, flow(0)), Told::Run(3), "nothing waits");
     // What is deferred waits for its turn.
     isr.set_dispatch_of(Number::IP_DIRECT, Some(Dispatch::Deferred)).unwrap();
-    let Step::Run(outer) = isr.arrive(Number::IP, 4, flow(0)) else { panic!() };
+    let PacketStep::Run(outer) = isr.arrive(Number::IP, 4, flow(0)) else { panic!() };
     assert_eq!(arrive(&mut isr, Number::IP_DIRECT, 5, flow(0)), Told::Queued);
     isr.finished(outer.mark);
     assert!(isr.next_passed_on().is_none());
@@ -217,7 +217,7 @@ fn n_06_the_lowest_protocol_first_and_all_that_it_has() {
     for (number, packet) in [(Number::IP6, 60), (Number::IP, 10), (Number::IP6, 61), (Number::IP, 11)] {
         assert_eq!(arrive(&mut isr, number, packet, flow(0)), Told::Queued);
     }
-    let Some(Step::Run(run)) = isr.next_step() else { panic!() };
+    let Some(PacketStep::Run(run)) = isr.next_step() else { panic!() };
     assert_eq!(run.packet, 10);
     isr.finished(run.mark);
     // What comes while the queue runs is of the next round, behind the protocols that wait.
@@ -316,7 +316,7 @@ fn n_07_what_is_below_the_limit_is_queued_and_the_rest_is_given_back() {
         assert_eq!((length, watermark, queued, drops, handled), (packets, packets, u64::from(packet), 0, 0));
     }
     let before = isr.counts(Number::IP).unwrap();
-    let Step::Dropped(packet) = isr.arrive(Number::IP, 4, flow(0)) else { panic!("the queue is full") };
+    let PacketStep::Dropped(packet) = isr.arrive(Number::IP, 4, flow(0)) else { panic!("the queue is full") };
     assert_eq!(packet, 4, "it is given back");
     let mut after = isr.counts(Number::IP).unwrap();
     assert_eq!(std::mem::take(&mut after.drops), 1);
@@ -324,8 +324,8 @@ fn n_07_what_is_below_the_limit_is_queued_and_the_rest_is_given_back() {
     // Of what another lane has placed here as well.
     let mut two = self::isr(2, Dispatch::Deferred, Placement::Source);
     two.set_limit(Number::IP, 1).unwrap();
-    assert!(matches!(two.admit(Number::IP, 1, BY_THE_SECOND), Step::Queued));
-    assert!(matches!(two.admit(Number::IP, 2, BY_THE_SECOND), Step::Dropped(2)));
+    assert!(matches!(two.admit(Number::IP, 1, BY_THE_SECOND), PacketStep::Queued));
+    assert!(matches!(two.admit(Number::IP, 2, BY_THE_SECOND), PacketStep::Dropped(2)));
     // The watermark stays when the queue has been run.
     assert_eq!(drained(&mut isr).len(), 4);
     let counts = isr.counts(Number::IP).unwrap();
@@ -349,7 +349,7 @@ fn n_01_x_06_buckets_may_have_queues_of_their_own() {
     // A flood of bucket 5 leaves the others their room.
     let told: Vec<_> = [5, 133, 261, 389, 127, 0].map(|packet| arrive(&mut isr, Number::IP, packet, here)).into();
     assert_eq!(told, [Told::Queued, Told::Queued, Told::Dropped, Told::Dropped, Told::Queued, Told::Queued]);
-    assert!(matches!(isr.admit(Number::IP, 645, BY_THE_SECOND), Step::Dropped(645)), "whoever placed it");
+    assert!(matches!(isr.admit(Number::IP, 645, BY_THE_SECOND), PacketStep::Dropped(645)), "whoever placed it");
     let of = |isr: &Isr<u32>, bucket| *isr.bucket_counts(Number::IP).nth(bucket).unwrap();
     assert_eq!(isr.bucket_counts(Number::IP).count(), BUCKETS_MAX);
     assert_eq!((of(&isr, 5).length, of(&isr, 5).drops, of(&isr, 127).length, of(&isr, 1).queued), (2, 3, 1, 0));
@@ -385,7 +385,7 @@ fn x_06_buckets_take_turns() {
 fn n_01_a_protocol_with_buckets_may_go_while_one_of_them_runs() {
     let mut isr = by_bucket(1, 256);
     (0..300).for_each(|packet| assert_eq!(arrive(&mut isr, Number::IP, packet, Facts::default()), Told::Queued));
-    let Some(Step::Run(run)) = isr.next_step() else { panic!() };
+    let Some(PacketStep::Run(run)) = isr.next_step() else { panic!() };
     assert_eq!(isr.unregister(Number::IP).unwrap().count(), 299, "all buckets are drained");
     assert!(isr.next_step().is_none(), "no run of it is left");
     isr.register(Registration::new("ip", Number::IP)).unwrap();
@@ -398,7 +398,7 @@ fn n_01_a_protocol_with_buckets_may_go_while_one_of_them_runs() {
 fn n_05_policies_limits_and_registrations_change_in_the_middle_of_a_run() {
     let mut isr = isr(1, Dispatch::Deferred, Placement::Source);
     (0..4).for_each(|packet| assert_eq!(arrive(&mut isr, Number::IP, packet, flow(0)), Told::Queued));
-    let Some(Step::Run(first)) = isr.next_step() else { panic!() };
+    let Some(PacketStep::Run(first)) = isr.next_step() else { panic!() };
     // A change, another, and back again, while a handler runs and three packets wait.
     isr.set_dispatch(Dispatch::Direct);
     assert_eq!(arrive(&mut isr, Number::IP, 4, flow(0)), Told::Parked);
@@ -432,7 +432,7 @@ fn x_12_only_what_moves_waits_for_a_change() {
     assert_eq!(arrive(&mut isr, Number::IP, 3, flow(7)), Told::Parked);
     assert_eq!(arrive(&mut isr, Number::IP, 4, flow(6)), Told::Queued);
     let since = isr.arrive(Number::IP, 6, flow(7));
-    let Step::Elsewhere { lane: 1, placed: Placed { lane: 0, generation: 1 }, .. } = since else { panic!("{since:?}") };
+    let PacketStep::Elsewhere { lane: 1, placed: Placed { lane: 0, generation: 1 }, .. } = since else { panic!("{since:?}") };
     assert_eq!(drained(&mut isr), [Told::Run(2), Told::Run(4), Told::Drained(1)], "3 waits for 1, which is on the other lane");
     isr.settled(Number::IP, BY_THE_FIRST, 1);
     assert_eq!(arrive(&mut isr, Number::IP, 5, flow(7)), Told::Parked, "behind 3");
@@ -470,7 +470,7 @@ fn n_06_a_share_that_was_not_used_is_not_saved_up() {
 #[test]
 fn n_06_nothing_runs_at_once_before_the_hook_of_what_was_queued() {
     let mut isr = isr(1, Dispatch::Hybrid, Placement::Source);
-    let Step::Run(first) = isr.arrive(Number::IP, 1, flow(0)) else { panic!() };
+    let PacketStep::Run(first) = isr.arrive(Number::IP, 1, flow(0)) else { panic!() };
     assert_eq!(arrive(&mut isr, Number::IP, 2, flow(0)), Told::Queued);
     isr.finished(first.mark);
     assert_eq!(isr.next_step().map(|step| told(&mut isr, step)), Some(Told::Run(2)));

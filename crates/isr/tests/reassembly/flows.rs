@@ -2,7 +2,7 @@
 
 use super::checks::{Became, Rig, limits};
 use super::parts::{BOTH, IsV6, V4, in_front, seconds, v4_header};
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placement, Registration, Step};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, PacketStep, Placement, Registration};
 use corelane_isr::reassembly::{Memory, Reorders};
 use corelane_rss::{Buckets, FlowHasher, FlowId, HashType, HashTypes, Key, Table, Tuple, Verdict};
 use corelane_wire::packet::checksum::Addresses;
@@ -132,11 +132,11 @@ fn f_02_fragmented_and_whole_datagrams_of_a_flow_run_on_the_same_lane() {
             isr.register(registration).unwrap();
             for packet in [&whole, &reassembled] {
                 match isr.arrive(Number::IP_DIRECT, packet.clone(), Facts::default()) {
-                    Step::Run(run) => {
+                    PacketStep::Run(run) => {
                         assert_eq!(lane, home, "it runs at once where it belongs");
                         isr.finished(run.mark);
                     }
-                    Step::Elsewhere { lane: to, .. } => assert!(to == home && lane != home, "from {lane} to {to}"),
+                    PacketStep::Elsewhere { lane: to, .. } => assert!(to == home && lane != home, "from {lane} to {to}"),
                     other => panic!("{other:?}"),
                 }
             }
@@ -269,11 +269,11 @@ fn n_10_ether_goes_by_the_cards_hash_and_ip_by_its_own() {
             let mut isr = register(lane);
             // The card put it on this lane by a hash that says otherwise: it runs here, and is hashed again behind.
             let packet = Hashed { card: Some(home as u32 + 1), bytes: bytes.clone() };
-            let Step::Run(ether) = isr.arrive(Number::ETHER, packet, Facts::default()) else { panic!("direct") };
+            let PacketStep::Run(ether) = isr.arrive(Number::ETHER, packet, Facts::default()) else { panic!("direct") };
             let next = isr.arrive(number, ether.packet.clone(), Facts { flow: ether.packet.card, source: lane });
             match next {
-                Step::Run(run) if lane == home => isr.finished(run.mark),
-                Step::Elsewhere { lane: to, .. } if lane != home => assert_eq!(to, home),
+                PacketStep::Run(run) if lane == home => isr.finished(run.mark),
+                PacketStep::Elsewhere { lane: to, .. } if lane != home => assert_eq!(to, home),
                 other => panic!("lane {lane}, home {home}: {other:?}"),
             }
             isr.finished(ether.mark);

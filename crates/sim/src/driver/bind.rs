@@ -1,6 +1,6 @@
 //! How listening sockets and datagram sockets are made.
 
-use crate::check::Asked;
+use crate::check::Booked;
 use crate::lane::sockets::Body;
 use crate::net::connect::ListenerPort;
 use crate::net::datagrams::DatagramPort;
@@ -54,7 +54,7 @@ impl State {
     }
 
     /// Makes a socket that a running lane asked for.
-    pub(super) fn bind_later(&mut self, lane: usize, asked: Asked, bind: &Bind) {
+    pub(super) fn bind_later(&mut self, lane: usize, asked: Booked, bind: &Bind) {
         let (work, descriptor) = (asked.handle.work(), self.open_descriptor(lane));
         let outcome = match self.with_descriptor(lane, descriptor, |state, descriptor| state.bind(lane, work, bind, descriptor)) {
             Ok((socket, local)) => Outcome::Datagram(DatagramOutcome::Bound { socket, local }),

@@ -1,6 +1,6 @@
 //! Receiving batches of datagrams and sending trains of them.
 
-use crate::check::Asked;
+use crate::check::Booked;
 use crate::faults::{FaultKind, Planted};
 use crate::lane::sockets::Body;
 use crate::lane::{Held, Undelivered};
@@ -44,7 +44,7 @@ impl Run {
 
 impl State {
     /// Starts what was asked of a datagram socket.
-    pub(super) fn start_on_datagrams(&mut self, lane: usize, asked: Asked, op: DatagramOp) {
+    pub(super) fn start_on_datagrams(&mut self, lane: usize, asked: Booked, op: DatagramOp) {
         let socket = match op {
             DatagramOp::Bind(bind) => return self.bind_later(lane, asked, &bind),
             DatagramOp::Receive { socket, .. } | DatagramOp::Send { socket, .. } => socket,
@@ -128,7 +128,7 @@ impl State {
         runs
     }
 
-    fn send_datagrams(&mut self, lane: usize, asked: Asked, socket: Socket, port: u64, mut trains: Trains) {
+    fn send_datagrams(&mut self, lane: usize, asked: Booked, socket: Socket, port: u64, mut trains: Trains) {
         let (mut datagrams, mut refused) = (0, 0);
         let mut fault = self.net.ports.get_mut(&port).and_then(|port| port.fault.take());
         for train in trains.trains() {

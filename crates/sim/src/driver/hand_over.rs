@@ -1,6 +1,6 @@
 //! How completions are handed to the lane: past the books.
 
-use crate::check::{Asked, Violation};
+use crate::check::{Booked, Violation};
 use crate::kind::outcome_name;
 use crate::lane::Undelivered;
 use crate::lane::pipes;
@@ -20,7 +20,7 @@ impl State {
             }
             if let Some(entry) = self.lanes[lane].completed.remove(index) {
                 self.settle(lane, &entry);
-                if FileSends::<Asked>::is_step(entry.completion.handle) {
+                if FileSends::<Booked>::is_step(entry.completion.handle) {
                     self.go_on_with_file(lane, entry.completion);
                     continue;
                 }
@@ -42,7 +42,7 @@ impl State {
         }
         if let Some((handle, op)) = next {
             let number = self.ledger.enter(lane, handle, &op);
-            self.lanes[lane].submitted.push((Asked { number, handle }, op));
+            self.lanes[lane].submitted.push((Booked { number, handle }, op));
         }
     }
 

@@ -13,7 +13,7 @@ mod submit;
 mod watches;
 mod work;
 
-use crate::check::Asked;
+use crate::check::Booked;
 use crate::faults::{FaultKind, Planted};
 use crate::lane::sockets::{Body, StreamSocket};
 use crate::lane::{Lane, Sleep, Trouble};
@@ -183,7 +183,7 @@ impl Driver for SimDriver {
         state.log.note(state.clock.now(), Site::Lane(self.lane), "pushes", Detail::Handle(handle));
         let own = &mut state.lanes[self.lane];
         own.sleep = Sleep::Awake;
-        let asked = Asked { number, handle };
+        let asked = Booked { number, handle };
         match op {
             Op::Frame(op) => self.ports.push(asked, op),
             op => own.submitted.push((asked, op)),

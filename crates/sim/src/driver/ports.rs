@@ -1,6 +1,6 @@
 //! The ports of a lane's driver: carries out what is asked of them, outside of the world's state, which they themselves look at.
 
-use crate::check::Asked;
+use crate::check::Booked;
 use crate::kind::entered_as;
 use crate::lane::Undelivered;
 use crate::state::{World, entry};
@@ -12,17 +12,17 @@ const ALL: Attention = Attention { receive: true, send: true };
 /// What a driver has of ports.
 #[derive(Default)]
 pub(super) struct Ports {
-    asked: Vec<(Asked, FrameOp)>,
-    open: PortTable<Asked>,
+    asked: Vec<(Booked, FrameOp)>,
+    open: PortTable<Booked>,
     /// Those that are closed, whose interface is not done with their memory.
-    ending: Vec<(Asked, PortId, Box<dyn Port>)>,
+    ending: Vec<(Booked, PortId, Box<dyn Port>)>,
     abandoned: u16,
     /// Ends that the world is to be told of.
-    ended: Vec<PortEnd<Asked>>,
+    ended: Vec<PortEnd<Booked>>,
 }
 
 impl Ports {
-    pub(super) fn push(&mut self, asked: Asked, op: FrameOp) {
+    pub(super) fn push(&mut self, asked: Booked, op: FrameOp) {
         self.asked.push((asked, op));
     }
 
@@ -35,7 +35,7 @@ impl Ports {
         for port in self.take_abandoned() {
             let op = FrameOp::Close { port };
             let number = world.0.borrow_mut().ledger.enter(lane, Handle::NOBODY, &Op::Frame(FrameOp::Close { port }));
-            self.push(Asked { number, handle: Handle::NOBODY }, op);
+            self.push(Booked { number, handle: Handle::NOBODY }, op);
         }
         let now = world.0.borrow().clock.now();
         self.advance(now);

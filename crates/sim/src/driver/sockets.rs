@@ -1,6 +1,6 @@
 //! What a lane's sockets have in common: who asks something of them, how what is under way ends before its time, and when they are closed.
 
-use crate::check::Asked;
+use crate::check::Booked;
 use crate::faults::Planted;
 use crate::lane::sockets::{Body, Receiving, Target};
 use crate::state::State;
@@ -8,7 +8,7 @@ use corelane_seam::{DatagramOutcome, Fault, Outcome, Socket, StreamOutcome};
 
 impl State {
     /// The open socket that an operation is asked of, from now on the asking work's.
-    pub(super) fn asked_socket(&mut self, lane: usize, asked: Asked, socket: Socket) -> Option<&mut Body> {
+    pub(super) fn asked_socket(&mut self, lane: usize, asked: Booked, socket: Socket) -> Option<&mut Body> {
         let sockets = &mut self.lanes[lane].sockets;
         if let Some(slot) = sockets.get(socket) {
             slot.work = asked.handle.work();
@@ -32,7 +32,7 @@ impl State {
     }
 
     /// Completes what ended before its time: it was cancelled, or it failed. Where that is planted as lost, nobody hears of it.
-    pub(super) fn complete_cancelled(&mut self, lane: usize, asked: Asked, socket: Option<Socket>, outcome: Outcome) {
+    pub(super) fn complete_cancelled(&mut self, lane: usize, asked: Booked, socket: Option<Socket>, outcome: Outcome) {
         if !self.plants(Planted::LeakedCancel) {
             self.complete(lane, asked, socket, outcome);
         }
@@ -59,7 +59,7 @@ impl State {
 
 impl Receiving {
     /// How it ends with `fault`.
-    pub(super) fn failed(self, fault: Fault) -> (Asked, Outcome) {
+    pub(super) fn failed(self, fault: Fault) -> (Booked, Outcome) {
         let outcome = match self.into {
             Target::Lease(lease, _) => Outcome::Stream(StreamOutcome::Filled { lease, fault: Some(fault) }),
             Target::Block | Target::Pipe(_) => Outcome::Failed(fault),

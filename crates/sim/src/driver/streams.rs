@@ -1,6 +1,6 @@
 //! Accepting, receiving and sending on connections.
 
-use crate::check::{Asked, Violation};
+use crate::check::{Booked, Violation};
 use crate::faults::{FaultKind, Planted};
 use crate::lane::descriptors::NO_DESCRIPTOR;
 use crate::lane::pipes::{self, SimPipe};
@@ -30,7 +30,7 @@ const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 5 };
 
 impl State {
     /// Starts what was asked of a listener or a connection.
-    pub(super) fn start_on_stream(&mut self, lane: usize, asked: Asked, op: StreamOp) {
+    pub(super) fn start_on_stream(&mut self, lane: usize, asked: Booked, op: StreamOp) {
         let socket = match op {
             StreamOp::StopAccept { .. } | StreamOp::SendFile { .. } => unreachable!("`start` has taken it"),
             StreamOp::Connect { to, from, options } => return self.connect(lane, asked, to, from, options),
@@ -40,7 +40,7 @@ impl State {
             | StreamOp::ReceiveInto { socket, .. }
             | StreamOp::Send { socket, .. } => socket,
         };
-        let is_sending_file = self.lanes[lane].file_sends.is_of(socket) && !FileSends::<Asked>::is_step(asked.handle);
+        let is_sending_file = self.lanes[lane].file_sends.is_of(socket) && !FileSends::<Booked>::is_step(asked.handle);
         let body = self.asked_socket(lane, asked, socket);
         assert!(body.as_ref().is_none_or(|body| fits(body, &op)), "{op:?} is asked of a socket of another kind");
         match (body, op) {
@@ -65,7 +65,7 @@ impl State {
     }
 
     /// Begins to send a file by its path; returns the first step, unless it is refused.
-    pub(super) fn begin_file_send(&mut self, lane: usize, asked: Asked, op: StreamOp) -> Option<(Asked, Op)> {
+    pub(super) fn begin_file_send(&mut self, lane: usize, asked: Booked, op: StreamOp) -> Option<(Booked, Op)> {
         let StreamOp::SendFile { socket, .. } = op else { unreachable!("it sends a file") };
         let is_sending_file = self.lanes[lane].file_sends.is_of(socket);
         let body = self.asked_socket(lane, asked, socket);
@@ -76,7 +76,7 @@ impl State {
             {
                 let (handle, op) = self.lanes[lane].file_sends.begin(asked, socket, (beneath, path), sync);
                 let number = self.ledger.enter(lane, handle, &op);
-                Some((Asked { number, handle }, op))
+                Some((Booked { number, handle }, op))
             }
             // The socket is closed, or has one under way, which the books have noted.
             (_, op) => {
@@ -86,7 +86,7 @@ impl State {
         }
     }
 
-    fn connect(&mut self, lane: usize, asked: Asked, to: Address, from: Option<Address>, options: StreamOptions) {
+    fn connect(&mut self, lane: usize, asked: Booked, to: Address, from: Option<Address>, options: StreamOptions) {
         let host = self.lanes[lane].host;
         let descriptor = self.open_descriptor(lane);
         let started = self.with_descriptor(lane, descriptor, |state, descriptor| {
@@ -203,7 +203,7 @@ impl State {
     }
 
     /// Moves up to `most` of what has arrived into a pipe; returns how many bytes of the lane's memory that took.
-    fn receive_piped(&mut self, lane: usize, socket: Socket, asked: Asked, most: usize) -> usize {
+    fn receive_piped(&mut self, lane: usize, socket: Socket, asked: Booked, most: usize) -> usize {
         let mut bytes = vec![0; most];
         let got = self.read(lane, socket, &mut bytes);
         bytes.truncate(got);
@@ -280,7 +280,7 @@ impl State {
         }
     }
 
-    fn send_bytes(&mut self, lane: usize, socket: Socket, asked: Asked, mut chain: Chain, room: usize) {
+    fn send_bytes(&mut self, lane: usize, socket: Socket, asked: Booked, mut chain: Chain, room: usize) {
         let mut most = room.min(chain.len());
         if most > 1 && self.strikes(FaultKind::ShortWrite) {
             most = self.random.one_to(most - 1);

@@ -1,6 +1,6 @@
 //! Carrying out what the lane submitted, and ending it early.
 
-use crate::check::Asked;
+use crate::check::Booked;
 use crate::faults::{FaultKind, Planted};
 use crate::lane::sockets::{Body, StreamSocket};
 use crate::lane::{Sleep, Stop, Undelivered};
@@ -19,7 +19,7 @@ impl State {
         self.lanes[lane].submitted = submitted;
     }
 
-    pub(super) fn start(&mut self, lane: usize, asked: Asked, op: Op) {
+    pub(super) fn start(&mut self, lane: usize, asked: Booked, op: Op) {
         match op {
             Op::Stream(StreamOp::StopAccept { listener }) => self.stop_accept(lane, listener),
             Op::Stream(op @ StreamOp::SendFile { .. }) => {
@@ -64,7 +64,7 @@ impl State {
             sockets.into_iter().filter(|socket| !untold.contains(socket)).map(|socket| Op::Close { socket, reset: true });
         for op in cancels.chain(closes).collect::<Vec<_>>() {
             let number = self.ledger.enter(lane, Handle::NOBODY, &op);
-            self.start(lane, Asked { number, handle: Handle::NOBODY }, op);
+            self.start(lane, Booked { number, handle: Handle::NOBODY }, op);
         }
     }
 
@@ -92,7 +92,7 @@ impl State {
     fn stop_accept(&mut self, lane: usize, listener: Socket) {
         let Some(body) = self.lanes[lane].sockets.open(listener) else { return };
         let Body::Listener { accept, .. } = body else { panic!("only a listener accepts") };
-        let Some(Asked { number, .. }) = *accept else { return };
+        let Some(Booked { number, .. }) = *accept else { return };
         self.stop_soon(lane, Stop { number, socket: Some(listener) });
     }
 
@@ -117,7 +117,7 @@ impl State {
         let polls = self.lanes[lane].polls.iter().map(|poll| poll.0);
         let watches = self.lanes[lane].watches.iter().map(|watch| watch.asked);
         let found = connects.chain(polls).chain(watches).find(|asked| asked.handle == target);
-        if let Some(Asked { number, .. }) = found {
+        if let Some(Booked { number, .. }) = found {
             self.stop_soon(lane, Stop { number, socket: None });
         }
     }
@@ -192,7 +192,7 @@ impl State {
         true
     }
 
-    fn close(&mut self, lane: usize, asked: Asked, socket: Socket, reset: bool) {
+    fn close(&mut self, lane: usize, asked: Booked, socket: Socket, reset: bool) {
         if self.lanes[lane].sockets.open(socket).is_none() {
             return self.complete(lane, asked, None, Outcome::Failed(Fault::CANCELLED));
         }

@@ -1,6 +1,6 @@
 //! Watched directories: what happens in one is told once to each lane that watches it, some time later.
 
-use crate::check::Asked;
+use crate::check::Booked;
 use crate::faults::FaultKind;
 use crate::lane::{Undelivered, Watching};
 use crate::state::{Event, State, entry};
@@ -13,7 +13,7 @@ const LATE_MAX: u64 = 1_000_000_000;
 
 impl State {
     /// Watches a directory, which has these contents.
-    pub(super) fn watch(&mut self, lane: usize, asked: Asked, content: usize) {
+    pub(super) fn watch(&mut self, lane: usize, asked: Booked, content: usize) {
         let is_full = self.lanes[lane].watches.len() >= self.lanes[lane].tuning.watches_max;
         if is_full || self.strikes(FaultKind::RefusedFileWatch) {
             let fault = if is_full { Fault::of(Reason::Busy) } else { NO_MORE };
@@ -62,7 +62,7 @@ impl State {
         watch.is_some()
     }
 
-    fn take_watch(&mut self, lane: usize, number: u64) -> Option<Asked> {
+    fn take_watch(&mut self, lane: usize, number: u64) -> Option<Booked> {
         let watches = &mut self.lanes[lane].watches;
         let index = watches.iter().position(|watch| watch.asked.number == number)?;
         Some(watches.remove(index).asked)

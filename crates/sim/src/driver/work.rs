@@ -1,7 +1,7 @@
 //! Files, offloaded calls, and descriptors of others.
 
 use super::descriptors::BAD_DESCRIPTOR;
-use crate::check::Asked;
+use crate::check::Booked;
 use crate::faults::FaultKind;
 use crate::lane::{FileWork, OpenFile};
 use crate::paths::NOT_A_DIRECTORY;
@@ -19,7 +19,7 @@ const RACED: Fault = Fault { reason: Reason::Busy, number: 11 };
 
 impl State {
     /// Starts work on a file; it ends after some time.
-    pub(super) fn start_on_file(&mut self, lane: usize, asked: Asked, op: FileOp) {
+    pub(super) fn start_on_file(&mut self, lane: usize, asked: Booked, op: FileOp) {
         let open = match &op {
             FileOp::Open { beneath: Some(file), .. }
             | FileOp::Read { file, .. }
@@ -69,7 +69,7 @@ impl State {
     }
 
     /// Work on a file ends.
-    pub(crate) fn work_on_file(&mut self, lane: usize, asked: Asked, work: FileWork) {
+    pub(crate) fn work_on_file(&mut self, lane: usize, asked: Booked, work: FileWork) {
         let needs_disk = !matches!(work, FileWork::Open { .. } | FileWork::Close);
         let fails = !matches!(work, FileWork::Close) && self.strikes(FaultKind::FileError) || self.disk_is_broken && needs_disk;
         let outcome = match work {
@@ -96,7 +96,7 @@ impl State {
     }
 
     /// All is warm as long as the disk is not slow.
-    fn warm(&mut self, lane: usize, asked: Asked, content: usize, (offset, length): (u64, u64)) {
+    fn warm(&mut self, lane: usize, asked: Booked, content: usize, (offset, length): (u64, u64)) {
         let delay = self.far_delay.unwrap_or(self.disk_delay);
         // Of a file that is far nothing is read.
         let was_cold = self.far_delay.is_none() && delay > 0;
@@ -144,7 +144,7 @@ impl State {
         Outcome::File(FileOutcome::Filled { lease, fault: None })
     }
 
-    pub(super) fn offload(&mut self, lane: usize, asked: Asked, work: OffloadWork) {
+    pub(super) fn offload(&mut self, lane: usize, asked: Booked, work: OffloadWork) {
         let own = &mut self.lanes[lane];
         if own.offloaded >= own.tuning.offload_max {
             return self.complete(lane, asked, None, Outcome::Failed(Fault::of(Reason::Busy)));
@@ -155,7 +155,7 @@ impl State {
     }
 
     /// Runs an offloaded call; a panic in it is its caller's fault and nobody else's.
-    pub(crate) fn run_offloaded(&mut self, lane: usize, asked: Asked, work: OffloadWork) {
+    pub(crate) fn run_offloaded(&mut self, lane: usize, asked: Booked, work: OffloadWork) {
         let result = catch_unwind(AssertUnwindSafe(work.0));
         self.lanes[lane].offloaded -= 1;
         let outcome = match result {
@@ -165,7 +165,7 @@ impl State {
         self.complete(lane, asked, None, outcome);
     }
 
-    pub(super) fn poll(&mut self, lane: usize, asked: Asked, descriptor: i32, interest: Interest) {
+    pub(super) fn poll(&mut self, lane: usize, asked: Booked, descriptor: i32, interest: Interest) {
         let Some(&ready) = self.lanes[lane].foreign.get(&descriptor) else {
             return self.complete(lane, asked, None, Outcome::Failed(BAD_DESCRIPTOR));
         };

@@ -5,7 +5,7 @@ pub(crate) mod descriptors;
 pub(crate) mod pipes;
 pub(crate) mod sockets;
 
-use crate::check::{Asked, Tally, Violation};
+use crate::check::{Booked, Tally, Violation};
 use bell::SimBell;
 use corelane_seam::slab::Slab;
 use corelane_seam::{
@@ -64,7 +64,7 @@ impl Undelivered {
 
 /// Memory of a send that is not released yet.
 pub(crate) struct Held {
-    pub(crate) asked: Asked,
+    pub(crate) asked: Booked,
     pub(crate) socket: Socket,
     pub(crate) chain: Chain,
     pub(crate) tally: Tally,
@@ -85,7 +85,7 @@ pub(crate) struct SharedPages {
 }
 
 impl Held {
-    pub(crate) fn new(asked: Asked, socket: Socket, chain: Chain) -> Self {
+    pub(crate) fn new(asked: Booked, socket: Socket, chain: Chain) -> Self {
         Self { asked, socket, tally: memory_tally(&chain), chain, is_read: false, shared: None, is_never: false }
     }
 
@@ -150,7 +150,7 @@ pub(crate) enum FileWork {
 
 /// A directory that is watched.
 pub(crate) struct Watching {
-    pub(crate) asked: Asked,
+    pub(crate) asked: Booked,
     pub(crate) content: usize,
     /// Something has happened there, and word of it is on its way.
     pub(crate) is_told: bool,
@@ -184,7 +184,7 @@ pub(crate) struct Lane {
     pub(crate) bells_late: u32,
     /// Rings before the last collect: the lane has seen what they announced.
     pub(crate) rings_seen: u64,
-    pub(crate) submitted: Vec<(Asked, Op)>,
+    pub(crate) submitted: Vec<(Booked, Op)>,
     /// Works that have left since the last collect, a bit each.
     pub(crate) abandoned: u16,
     pub(crate) sockets: Sockets,
@@ -198,11 +198,11 @@ pub(crate) struct Lane {
     pub(crate) held: BTreeMap<u64, Held>,
     /// Memory of sends that the system read for too long.
     pub(crate) withheld: Vec<Held>,
-    pub(crate) polls: Vec<(Asked, i32, Interest)>,
+    pub(crate) polls: Vec<(Booked, i32, Interest)>,
     pub(crate) watches: Vec<Watching>,
     pub(crate) files: Slab<OpenFile>,
     /// Files that are sent by their paths.
-    pub(crate) file_sends: FileSends<Asked>,
+    pub(crate) file_sends: FileSends<Booked>,
     pub(crate) descriptors: Descriptors,
     /// What the descriptors of others in this table are ready for.
     pub(crate) foreign: BTreeMap<i32, Interest>,
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn memory_that_was_written_before_its_release_is_noticed() {
-        let asked = Asked { number: 1, handle: Handle::new(0, 0, 0) };
+        let asked = Booked { number: 1, handle: Handle::new(0, 0, 0) };
         let mut chain = Chain::new();
         chain.push(&b"abc"[..]);
         let mut held = Held::new(asked, Socket { index: 0, generation: 0 }, chain);

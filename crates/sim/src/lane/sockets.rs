@@ -1,12 +1,12 @@
 //! A lane's sockets, by index and generation.
 
-use crate::check::{Asked, Tally};
+use crate::check::{Booked, Tally};
 use corelane_seam::slab::Slab;
 use corelane_seam::{Chain, Datagrams, Lease, Socket};
 
 /// A receive that is under way.
 pub(crate) struct Receiving {
-    pub(crate) asked: Asked,
+    pub(crate) asked: Booked,
     pub(crate) into: Target,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct StreamSocket {
     pub(crate) stream: u64,
     pub(crate) side: usize,
     pub(crate) receive: Option<Receiving>,
-    pub(crate) send: Option<(Asked, Chain)>,
+    pub(crate) send: Option<(Booked, Chain)>,
     /// Bytes that the lane was told were sent, and bytes that it was given.
     pub(crate) claimed: u64,
     pub(crate) given: Tally,
@@ -34,9 +34,9 @@ pub(crate) struct StreamSocket {
 }
 
 pub(crate) enum Body {
-    Listener { port: u64, accept: Option<Asked> },
+    Listener { port: u64, accept: Option<Booked> },
     Stream(StreamSocket),
-    Datagram { port: u64, receive: Option<(Asked, Datagrams)> },
+    Datagram { port: u64, receive: Option<(Booked, Datagrams)> },
 }
 
 pub(crate) struct OwnSocket {
@@ -46,7 +46,7 @@ pub(crate) struct OwnSocket {
     /// The work of the lane that has it; 0 for nobody.
     pub(crate) work: u8,
     /// Its close operation, once that has begun.
-    pub(crate) closing: Option<Asked>,
+    pub(crate) closing: Option<Booked>,
     /// Sends whose memory is not released yet.
     pub(crate) holds: u32,
     /// Whether it stands in the lane's ready list.
@@ -120,7 +120,7 @@ mod tests {
     fn a_closing_socket_takes_no_operation() {
         let mut sockets = Sockets::default();
         let socket = sockets.add(0, Body::Listener { port: 1, accept: None }, 3);
-        sockets.get(socket).unwrap().closing = Some(Asked { number: 1, handle: corelane_seam::Handle::new(0, 0, 0) });
+        sockets.get(socket).unwrap().closing = Some(Booked { number: 1, handle: corelane_seam::Handle::new(0, 0, 0) });
         assert!(sockets.open(socket).is_none() && sockets.peek(socket).is_none() && sockets.get(socket).is_some());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::binding::{Binding, Owner};
 use super::unix::is_unix;
-use crate::check::Asked;
+use crate::check::Booked;
 use corelane_seam::StreamOptions;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 #[derive(Clone, Copy)]
 pub(crate) enum Opener {
     /// A lane's operation, with its descriptor.
-    Lane(usize, Asked, i32),
+    Lane(usize, Booked, i32),
     Peer(usize),
 }
 

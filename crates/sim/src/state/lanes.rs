@@ -1,7 +1,7 @@
 //! How the rest of the world reaches a lane: its completions in order unless a fault says otherwise, its sockets woken and given to it.
 
 use super::{Event, State};
-use crate::check::Asked;
+use crate::check::Booked;
 use crate::faults::{FaultKind, Planted};
 use crate::lane::Undelivered;
 use crate::lane::sockets::{Body, StreamSocket};
@@ -10,7 +10,7 @@ use corelane_seam::{Chain, Completion, Fault, FileOutcome, Handle, Outcome, Sock
 
 impl State {
     /// Ends an operation.
-    pub(crate) fn complete(&mut self, lane: usize, asked: Asked, socket: Option<Socket>, outcome: Outcome) {
+    pub(crate) fn complete(&mut self, lane: usize, asked: Booked, socket: Option<Socket>, outcome: Outcome) {
         self.enqueue(lane, entry(asked, socket, outcome));
     }
 
@@ -84,7 +84,7 @@ impl State {
 }
 
 /// The last completion of an operation.
-pub(crate) fn entry(asked: Asked, socket: Option<Socket>, outcome: Outcome) -> Undelivered {
+pub(crate) fn entry(asked: Booked, socket: Option<Socket>, outcome: Outcome) -> Undelivered {
     let is_barrier = matches!(outcome, Outcome::Closed);
     let completion = Completion::last(asked.handle, outcome);
     Undelivered { number: asked.number, socket, is_barrier, due: 0, added: 0, completion }

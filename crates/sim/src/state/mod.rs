@@ -4,7 +4,7 @@ mod lanes;
 
 pub(crate) use lanes::entry;
 
-use crate::check::{Asked, Ledger};
+use crate::check::{Booked, Ledger};
 use crate::clock::Clock;
 use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
 use crate::files::Files;
@@ -82,7 +82,7 @@ pub(crate) enum Event {
     },
     File {
         lane: usize,
-        asked: Asked,
+        asked: Booked,
         work: FileWork,
     },
     /// What happened in a watched directory is told.
@@ -92,7 +92,7 @@ pub(crate) enum Event {
     },
     Offload {
         lane: usize,
-        asked: Asked,
+        asked: Booked,
         work: OffloadWork,
     },
     Alarm {

@@ -2,11 +2,12 @@
 
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::{
-    Arena, Checksum, Completion, Driver, Fault, FaultyPort, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port,
-    PortFaults, PortId, Reason, Tuning, VlanTag, Wait,
+    Arena, Checksum, Completion, Driver, Fault, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortId,
+    Reason, Tuning, VlanTag, Wait,
 };
 use corelane_sim::{
-    CardSetup, Faults, Interface, Planted, Random, SimDriver, SimPort, Turn, Violation, WireCounts, WireFaults, World,
+    CardSetup, Faults, FaultyPort, Interface, Planted, PortFaults, Random, SimDriver, SimPort, Turn, Violation, WireCounts,
+    WireFaults, World,
 };
 use std::time::Duration;
 

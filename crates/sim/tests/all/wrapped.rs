@@ -1,8 +1,10 @@
 //! Wrappers around a port: they do what they say, count it, and keep its contract.
 
 use corelane_seam::Instant;
-use corelane_seam::{CapturedPort, CountedPort, FaultyPort, Frame, FrameMemory, Port, PortFaultCounts, PortFaults};
-use corelane_sim::{CardSetup, Faults, Interface, Random, SimPort, World};
+use corelane_seam::{Frame, FrameMemory, Port};
+use corelane_sim::{
+    CapturedPort, CardSetup, CountedPort, Faults, FaultyPort, Interface, PortFaultCounts, PortFaults, Random, SimPort, World,
+};
 use corelane_testkit::skip;
 use std::path::Path;
 use std::process::Command;

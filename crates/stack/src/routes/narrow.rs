@@ -25,7 +25,7 @@ pub(crate) struct WayNews {
 
 /// What is known of a way.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct PathMtu {
     /// Bytes of the longest packet, until when that is believed, and by whose word.
     most: usize,
     until: u64,
@@ -35,7 +35,7 @@ struct Way {
 /// The table.
 #[derive(Debug, Default)]
 pub(crate) struct Narrow {
-    by: BTreeMap<IpAddr, Way>,
+    by: BTreeMap<IpAddr, PathMtu>,
     echoed: VecDeque<IpAddr>,
 }
 
@@ -56,13 +56,13 @@ impl Narrow {
         if !self.by.contains_key(&to) {
             self.make_room(router);
         }
-        self.by.insert(to, Way { most, until: now + KEPT, router });
+        self.by.insert(to, PathMtu { most, until: now + KEPT, router });
         assert!(self.by.len() <= NARROW_MAX, "the table is bounded");
     }
 
     /// The oldest word goes: of that router, if it has told of so many.
     fn make_room(&mut self, router: IpAddr) {
-        let is_his = |way: &Way| way.router == router;
+        let is_his = |way: &PathMtu| way.router == router;
         let is_greedy = self.by.values().filter(|way| is_his(way)).count() >= NARROW_EACH;
         if is_greedy || self.by.len() >= NARROW_MAX {
             let ways = self.by.iter().filter(|(_, way)| !is_greedy || is_his(way));

@@ -6,7 +6,7 @@ use crate::presence::query;
 use crate::program::{Card, Plan, Program};
 use corelane_channel::{Consumer, HandedMemory, PACKET_BYTES_MAX, ring};
 use corelane_sim::{WireFaults, for_seeds};
-use corelane_stack::{Drop, End, Filter, Policy, Target};
+use corelane_stack::{Drop, Filter, FilterEnd, Policy, Target};
 use corelane_wire::packet::{EtherType, Packet, UpperLayer};
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -14,7 +14,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 const UDP: u8 = 17;
 
 fn exact(from: SocketAddr, to: SocketAddr) -> Filter {
-    Filter { protocol: UDP, source: End::exact(from), destination: End::exact(to) }
+    Filter { protocol: UDP, source: FilterEnd::exact(from), destination: FilterEnd::exact(to) }
 }
 
 /// Opens a channel of this number on all lanes; its consumers, by lane.
@@ -82,16 +82,22 @@ fn c_03_masks_match_networks_and_ports_behind_what_is_exact() {
     let mut program = Program::new(&plan(2, 4), &ADDRESSES);
     meet(&mut program);
     let (mut heard, mut wide, mut narrow) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let network = |ip, bits| End { network: Some((ip, bits)), port: None };
-    let all_v4 =
-        Filter { protocol: UDP, source: network(TEST.into(), 24), destination: End { port: Some(60_007), ..End::default() } };
+    let network = |ip, bits| FilterEnd { network: Some((ip, bits)), port: None };
+    let all_v4 = Filter {
+        protocol: UDP,
+        source: network(TEST.into(), 24),
+        destination: FilterEnd { port: Some(60_007), ..FilterEnd::default() },
+    };
     let mut of_network = open(&mut program, 1, all_v4, 64);
     let (from, to) = flow(4, false);
     let mut of_flow = open(&mut program, 2, exact(from, to), 64);
     // None of these matches: another network, another port, another protocol.
-    let other = Filter { protocol: UDP, source: network("10.1.0.0".parse().unwrap(), 16), destination: End::default() };
-    let port =
-        Filter { protocol: UDP, source: End { port: Some(9), ..End::default() }, destination: network(STACK_V6.into(), 64) };
+    let other = Filter { protocol: UDP, source: network("10.1.0.0".parse().unwrap(), 16), destination: FilterEnd::default() };
+    let port = Filter {
+        protocol: UDP,
+        source: FilterEnd { port: Some(9), ..FilterEnd::default() },
+        destination: network(STACK_V6.into(), 64),
+    };
     let tcp = Filter { protocol: 6, source: network(TEST_V6.into(), 0), destination: network(STACK.into(), 0) };
     let mut nothing: Vec<Consumer> = [(3, other), (4, port), (5, tcp)]
         .into_iter()
@@ -140,7 +146,7 @@ fn c_03_a_full_channel_drops_and_counts_and_one_that_is_taken_away_leaves_the_de
 fn c_03_x_10_x_11_a_channel_of_a_lane_has_that_lane_do_the_work() {
     let mut program = Program::new(&Plan { card: Card::Scattered, ..plan(4, 8) }, &ADDRESSES);
     meet(&mut program);
-    let all = Filter { protocol: UDP, source: End::default(), destination: End::default() };
+    let all = Filter { protocol: UDP, source: FilterEnd::default(), destination: FilterEnd::default() };
     (0..4).for_each(|lane| program.tell.tell(lane, Policy::OpenChannel(1, all, Target::Lane(2))).unwrap());
     program.pass(1_000_000);
     let mut heard = BTreeMap::new();
@@ -190,7 +196,7 @@ fn c_03_channels_on_bad_wires_end_clean() {
 fn c_03_a_filter_takes_no_neighbour_discovery() {
     let mut program = Program::new(&plan(1, 4), &ADDRESSES);
     meet(&mut program);
-    let all = Filter { protocol: 58, source: End::default(), destination: End::default() };
+    let all = Filter { protocol: 58, source: FilterEnd::default(), destination: FilterEnd::default() };
     let mut consumers = open(&mut program, 1, all, 64);
     program.test.take();
     let mac = mac(&program);

@@ -1,6 +1,6 @@
 //! Tables that change under simulated lanes while clients speak: who rests is where its bucket is, who cannot go stays, and nobody loses a byte.
 
-use super::{Asked, WAITS_FOR_ROOM_MAX, orders, passed_over, rounds};
+use super::{Strays, WAITS_FOR_ROOM_MAX, orders, passed_over, rounds};
 use crate::error::Error;
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_svc::{Cx, Flow, Flows, Input, Limits, Next, Output, Peer, Silent, Steer, StreamService};
@@ -177,7 +177,7 @@ impl Stage {
     }
 
     /// One round of orders, as [`follow`](super::follow) gives them.
-    fn round(&mut self, asked: &Arc<Mutex<Asked>>, table: &Table, to: &[usize]) -> Result<(), Error> {
+    fn round(&mut self, asked: &Arc<Mutex<Strays>>, table: &Table, to: &[usize]) -> Result<(), Error> {
         let mut answers = Vec::new();
         for (lane, command) in orders(asked, table, self.lanes, to) {
             let (done, answer) = channel();

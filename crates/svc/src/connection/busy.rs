@@ -135,6 +135,7 @@ impl Busy {
 
     /// This is owed from now on.
     pub(super) fn owe(&mut self, owes: Owes, now: u64) {
+        debug_assert!(self.record_since <= now, "what is owed now was not begun later");
         let owed_rest = std::mem::replace(&mut self.owes, owes) == Owes::Rest;
         if owed_rest != (owes == Owes::Rest) {
             (self.record_since, self.record_bytes) = (now, 0);
@@ -266,6 +267,7 @@ impl Busy {
     /// Copies what has arrived into the lease that is to be filled.
     pub(super) fn feed_fill(&mut self) {
         let Some((until, lease)) = self.fill.as_mut().and_then(|fill| Some((fill.until, fill.lease.as_mut()?))) else { return };
+        debug_assert!(until <= lease.capacity(), "a lease has room for all that it is to be filled with");
         let wanted = until.saturating_sub(lease.len()).min(self.input.chain.len());
         let copied = self.input.chain.copy_to(&mut lease.spare()[..wanted]);
         assert_eq!(copied, wanted, "what has arrived is in memory");
@@ -312,6 +314,7 @@ impl Busy {
 
     /// Counts the rate from now on.
     pub(super) fn restart_rate(&mut self, now: u64) {
+        debug_assert!(self.rate_since <= now, "a rate is counted from now on, and never from before");
         (self.rate_since, self.rate_bytes) = (now, self.record_bytes);
     }
 
@@ -393,6 +396,7 @@ impl Boxes {
     /// A box for a connection.
     pub(super) fn take(&mut self, id: ConnectionId, arena: &Arena, lost: &LostTickets) -> Box<Busy> {
         let mut busy = self.boxes.pop().unwrap_or_else(|| Box::new(Busy::new(arena, lost)));
+        debug_assert!(busy.is_idle() && !busy.holds_bytes(), "a box is given with nothing in it");
         busy.output.belong_to(id);
         busy
     }
@@ -400,6 +404,7 @@ impl Boxes {
     /// Takes back a box with something left in it.
     pub(super) fn recycle(&mut self, mut busy: Box<Busy>) {
         busy.reset();
+        debug_assert!(!busy.holds_bytes(), "a box is emptied before it is kept");
         self.keep(busy);
     }
 

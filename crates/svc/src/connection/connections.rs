@@ -1,9 +1,10 @@
 //! The table of a lane's connections, and how many of them there may be.
 
+use crate::connection::delivery::Kept;
 use crate::connection::entry::Connection;
 use crate::connection::found::{Agenda, Found};
 use crate::state::ServiceState;
-use crate::state::accounts::{Accounts, PeerKey};
+use crate::state::accounts::PeerKey;
 use crate::words::class;
 use crate::words::names::{ConnectionId, Peer};
 use crate::words::transform::Transform;
@@ -11,8 +12,11 @@ use corelane_lane::Kit;
 use corelane_seam::ordered::Ordered;
 use corelane_seam::share::Share;
 use corelane_seam::slab::{HandleSlab, Others};
-use corelane_seam::{Arena, Handle, Op, Outcome, Socket};
+use corelane_seam::{Arena, Driver, Handle, Op, Outcome, Socket};
 use std::any::Any;
+
+/// Connections of which a look asks the system whether they were broken off; the others follow in the next turn.
+const DEAF_PER_LOOK: usize = 256;
 
 /// Those of all services. One is there from its admission until its socket is closed.
 pub(crate) struct Connections {
@@ -107,9 +111,9 @@ impl Connections {
     }
 
     /// Whether the peer is at its bound: the service's own for it, or its share of the service's connections and of the lane's.
-    pub(crate) fn peer_is_full(&self, state: &ServiceState, accounts: &Accounts, peer: PeerKey) -> bool {
+    pub(crate) fn peer_is_full(&self, state: &ServiceState, agenda: &Agenda, peer: PeerKey) -> bool {
         match state.limits.connections_per_peer_max {
-            0 => !(self.lane_admits(accounts.accepted(peer)) && state.open.admits(peer)),
+            0 => !(self.lane_admits(agenda.memory.accounts.accepted(peer)) && state.open.admits(peer)),
             most => state.open.held(peer) >= most,
         }
     }
@@ -225,6 +229,25 @@ impl Connections {
         let peer = agenda.memory.accounts.close(arena, connection.peer(), is_accepted, connection.payer);
         states[connection.service() as usize].closed(is_accepted.then_some(peer));
         connection
+    }
+
+    /// Asks the system what it keeps of those whose time it is, and whether those that hear nothing were broken off.
+    pub(crate) fn ask_of_deliveries(&mut self, agenda: &mut Agenda, driver: &dyn Driver) {
+        while let Some(id) = agenda.deliveries.next_question() {
+            let socket = self.find(id).and_then(|connection| connection.socket);
+            let kept = socket.map(|socket| Kept::of(socket, driver));
+            kept.into_iter().for_each(|kept| agenda.deliveries.answer(id, kept));
+        }
+        for _ in 0..DEAF_PER_LOOK {
+            let Some(id) = agenda.deliveries.next_deaf() else { break };
+            // One that receives again, or sends, hears it itself, and is to hear it: it is told once.
+            let deaf = self.find(id).filter(|connection| connection.is_deaf());
+            let socket = deaf.and_then(|connection| Some((connection.socket?, connection.machine.is_outgoing())));
+            // An answer that has come is passed on, whatever became of the server behind it.
+            let asked = socket.filter(|&(socket, is_outgoing)| !is_outgoing || driver.readable_bytes(socket) == 0);
+            let broken = asked.and_then(|(socket, _)| driver.broken(socket));
+            broken.into_iter().for_each(|why| agenda.deliveries.tell_broken(id, why));
+        }
     }
 
     /// Closes a socket that never became a connection.

@@ -26,6 +26,7 @@ impl Delivery {
 
     /// Something waits, from now on if nothing did.
     pub(crate) fn begin(&mut self, now: u64) {
+        debug_assert!(self.is_awaited() || self.counted.is_none(), "nothing is counted of what nobody waits for");
         if !self.is_awaited() {
             *self = Self { since: now, ..Self::NONE };
         }
@@ -38,6 +39,7 @@ impl Delivery {
 
     /// When the system is to be asked: early once, for what is counted from, and at the end of `send_limit`. None without that limit.
     pub(crate) fn deadline(&self, limits: &Limits) -> Option<u64> {
+        debug_assert!(self.counted.is_none_or(|(from, _)| from >= self.since), "what is counted waited before");
         let limit = nanoseconds(limits.send_limit);
         let after = if self.counted.is_some() { limit } else { limit / 4 };
         (limit > 0).then(|| self.since.saturating_add(after))
@@ -46,6 +48,7 @@ impl Delivery {
     /// The system holds so many bytes that the peer has not taken. False if it has taken too few for `send_limit`.
     pub(crate) fn judge(&mut self, now: u64, held: usize, limits: &Limits) -> bool {
         debug_assert!(self.is_awaited(), "a peer is judged while something waits for it");
+        debug_assert!(self.since <= now, "what is judged has waited");
         let Some((from, before)) = self.counted else {
             (self.counted, self.given) = (Some((now, held)), 0);
             return true;

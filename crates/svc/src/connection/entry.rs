@@ -207,6 +207,7 @@ impl Connection {
     /// Gives its session a place: it has one once.
     pub(crate) fn place_session(&mut self, session: Option<u32>) {
         assert!(self.session.is_none(), "a connection has one session");
+        debug_assert!(session.is_none() || !self.machine.has_ended(), "what has ended gets no session");
         self.session = SessionAt::of(session);
     }
 
@@ -280,6 +281,7 @@ impl Connection {
 
     /// Whether it has a place among the handshakes that others began, and has kept it for longer than it should while others wait.
     pub(crate) fn keeps_place_long(&self, now: u64) -> bool {
+        debug_assert!(self.parked == 0 || self.machine.is_in_handshake(), "who waits for a place has begun its handshake");
         let has_place = self.machine.is_in_handshake() && self.parked == 0 && !self.machine.is_outgoing();
         // What is ready waits for this lane, not for its peer.
         let is_long = now.saturating_sub(self.active_at) >= SLOW || now.saturating_sub(self.still_since()) >= SILENT;
@@ -352,6 +354,7 @@ impl Connection {
         let Some((fill, input)) = fill else {
             return piped.map_or(StreamOp::Receive { socket }, |most| StreamOp::ReceivePiped { socket, most });
         };
+        debug_assert!(piped.is_none(), "bytes that fill a lease come through no pipe");
         // reason: away only while it is received into.
         let (until, lease) = (fill.until, fill.lease.take().expect("a lease to be filled is here between receives"));
         input.filling_from = lease.len();

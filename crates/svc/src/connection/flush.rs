@@ -242,6 +242,8 @@ impl Found<'_> {
 
     /// Takes a step that concerns this connection alone; false if it is none.
     fn take(&mut self, kit: &mut Kit, step: Step, piped: Option<usize>) -> bool {
+        debug_assert!(step == Step::Wait || !self.connection.machine.has_ended(), "what has ended waits for its close alone");
+        debug_assert!(piped.is_none() || step == Step::Receive, "only a receive is into a pipe");
         let pause = match step {
             Step::Wait => None,
             Step::Receive if self.ask_to_receive(kit) => None,

@@ -1,20 +1,20 @@
 //! A connection that was looked up, with what it needs of its lane: the lists in which it stands, and who pays. Each event, call or flush looks it up once and hands it on.
 
 use crate::connection::busy::{Boxes, Busy};
-use crate::connection::delivery::Deliveries;
+use crate::connection::delivery::{Deliveries, Kept};
 use crate::connection::entry::Connection;
 use crate::connection::machine::{Machine, Phase};
-use crate::limits::{Limits, SECOND};
+use crate::connection::parking::Parking;
+use crate::limits::Limits;
 use crate::state::ServiceState;
 use crate::state::accounts::{Parked, PeerKey};
 use crate::state::memory::Memory;
 use crate::words::class;
 use crate::words::flows::Flow;
 use crate::words::names::{ConnectionId, Ending};
-use crate::words::ticket::LostTickets;
+use crate::words::ticket::{LostTickets, Name};
 use corelane_lane::Kit;
-use corelane_seam::ordered::Ordered;
-use corelane_seam::{Arena, Handle, Payer};
+use corelane_seam::{Arena, Fault, Handle, Payer};
 use corelane_watch::{ConnectionRows, ConnectionState, ServiceCounter};
 use std::collections::VecDeque;
 
@@ -155,13 +155,7 @@ impl Found<'_> {
 
     fn park(&mut self, peer: PeerKey) {
         debug_assert!(self.connection.parked == 0, "who waits for a place waits once");
-        self.agenda.parked_last = self.agenda.parked_last.checked_add(1).unwrap_or(1);
-        self.connection.parked = self.agenda.parked_last;
-        let before = self
-            .agenda
-            .parked
-            .insert(Parked { service: self.connection.service(), peer, number: self.connection.parked }, self.id);
-        assert!(before.is_none(), "each waits for one place");
+        self.connection.parked = self.agenda.parking.park(self.connection.service(), peer, self.id);
     }
 
     /// A handshake has ended; `serves` if it has ended well.
@@ -171,13 +165,13 @@ impl Found<'_> {
         match (std::mem::take(&mut self.connection.parked), peer) {
             (0, peer) => {
                 self.state.handshakes.borrow_mut().give_back(peer);
-                self.agenda.handshakes_ended = true;
+                self.agenda.parking.handshake_ended();
                 self.tell_places();
             }
             (number, peer) => {
                 // reason: only what was accepted waits.
                 let peer = peer.expect("who waits for a place was accepted");
-                let waited = self.agenda.parked.remove(Parked { service: self.connection.service(), peer, number });
+                let waited = self.agenda.parking.leave(Parked { service: self.connection.service(), peer, number });
                 assert!(waited == Some(self.id), "who waits for a place is in the list");
             }
         }
@@ -208,10 +202,8 @@ impl About {
     }
 }
 
-/// How often those who hold places among handshakes are looked at while others wait for one.
-const LOOK_AT_PLACES: u64 = SECOND / 10;
-/// Marks the timer of places; the other timer of this class has 0.
-pub(crate) const PLACES: u32 = 1;
+/// Handshake steps in one turn. More wait for the next turn, so that other connections do not wait for all of them.
+const HANDSHAKE_STEPS_PER_TURN: u32 = 16;
 
 /// Who waits for a place with the helper threads, and is called again when there is one.
 #[derive(Clone, Copy)]
@@ -226,39 +218,90 @@ pub(crate) enum Offloading {
 #[derive(Default)]
 pub(crate) struct Agenda {
     /// Those whose input is to be worked off.
-    pub(crate) ready: VecDeque<u32>,
+    ready: VecDeque<u32>,
     /// Those to be looked at when this turn is flushed.
-    pub(crate) dirty: VecDeque<u32>,
+    dirty: VecDeque<u32>,
     /// Storage to reuse.
     pub(super) boxes: Boxes,
-    pub(crate) lost: LostTickets,
-    pub(crate) memory: Memory,
-    pub(crate) deliveries: Deliveries,
+    lost: LostTickets,
+    pub(super) memory: Memory,
+    pub(super) deliveries: Deliveries,
     /// Who waits until a call has come back from the helper threads.
-    pub(crate) offloading: VecDeque<Offloading>,
-    /// Connections that wait for a place among their service's handshakes, by service, peer, and when they came.
-    pub(crate) parked: Ordered<Parked, ConnectionId>,
-    /// How many have waited so.
-    pub(crate) parked_last: u32,
-    /// Handshakes have ended: there may be room for others.
-    pub(crate) handshakes_ended: bool,
-    /// A timer runs at whose end those who hold places are looked at, because others wait for one.
-    pub(crate) places_timed: bool,
-    /// When connections were looked through last for those that have stood still.
-    pub(crate) stale_at: u64,
-    /// Of which peer and which service, or of all services; and those that were found then, the one that has stood still longest at the end.
-    pub(crate) stale_of: Option<(Option<u16>, PeerKey)>,
-    pub(crate) stale: Vec<ConnectionId>,
-    /// When it was looked last who has most of the connections, and of the tasks.
-    pub(crate) crowd_at: u64,
-    pub(crate) tasks_at: u64,
+    offloading: VecDeque<Offloading>,
+    parking: Parking,
     /// Handshake steps that this turn has taken or put off.
-    pub(crate) handshake_steps: u32,
+    handshake_steps: u32,
     /// What the page says of each; none where nobody reads it.
-    pub(crate) rows: Option<ConnectionRows>,
+    rows: Option<ConnectionRows>,
 }
 
 impl Agenda {
+    /// Who waits for memory, and who pays for it.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
+    /// Who waits for a place among the handshakes.
+    pub(crate) fn parking(&mut self) -> &mut Parking {
+        &mut self.parking
+    }
+
+    /// The rows of the page that are to say of each connection how it fares.
+    pub(crate) fn write_rows(&mut self, rows: ConnectionRows) {
+        self.rows = Some(rows);
+    }
+
+    /// A turn begins: it takes its own share of handshake steps.
+    pub(crate) fn begin_turn(&mut self) {
+        self.handshake_steps = 0;
+    }
+
+    /// Takes one of the handshake steps that a turn may take. False if it has taken so many.
+    pub(super) fn take_handshake_step(&mut self) -> bool {
+        self.handshake_steps += 1;
+        self.handshake_steps <= HANDSHAKE_STEPS_PER_TURN
+    }
+
+    /// A service waits for a place with the helper threads.
+    pub(crate) fn await_offload(&mut self, service: u16) {
+        self.offloading.push_back(Offloading::Service(service));
+    }
+
+    /// Who is to be called again next because there is one.
+    pub(crate) fn next_offloading(&mut self) -> Option<Offloading> {
+        self.offloading.pop_front()
+    }
+
+    /// Tickets that were dropped since this was asked last, each of its connection; mostly none.
+    pub(crate) fn take_lost(&mut self) -> Option<Vec<(ConnectionId, Name)>> {
+        (!self.lost.is_empty()).then(|| self.lost.take())
+    }
+
+    /// What the system keeps of the next one of which it was asked.
+    pub(crate) fn next_answer(&mut self) -> Option<(ConnectionId, Kept)> {
+        self.deliveries.next_answer()
+    }
+
+    /// The next one that was broken off while nothing of it was under way, and why.
+    pub(crate) fn next_broken(&mut self) -> Option<(ConnectionId, Fault)> {
+        self.deliveries.next_broken()
+    }
+
+    /// How many are to have their input worked off. Those that are marked meanwhile are for the next turn.
+    pub(crate) fn count_ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// How many are to be flushed. What that touches itself is flushed in the next turn.
+    pub(crate) fn count_dirty(&self) -> usize {
+        self.dirty.len()
+    }
+
     /// The next one whose input is to be worked off.
     pub(crate) fn next_ready(&mut self) -> u32 {
         // reason: who takes them counts them before, and nobody else does.
@@ -295,14 +338,7 @@ impl Agenda {
     /// Whether a connection is to be looked at without another completion.
     pub(crate) fn has_work(&self) -> bool {
         !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty())
-            || self.handshakes_ended
+            || self.parking.has_news()
             || self.deliveries.has_work()
-    }
-
-    /// Has those who hold places looked at after a while, if that is not to come anyway.
-    pub(crate) fn look_at_places(&mut self, kit: &mut Kit) {
-        if !std::mem::replace(&mut self.places_timed, true) {
-            kit.start_timer(kit.now() + LOOK_AT_PLACES, Handle::new(class::ACCEPT_AGAIN, PLACES, 0));
-        }
     }
 }

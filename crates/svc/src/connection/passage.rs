@@ -28,8 +28,6 @@ const PIECE_BYTES: usize = 64 << 10;
 const PIECE_BYTES_LEAST: usize = 4 << 10;
 /// The file has become shorter than what was promised to the peer (ENODATA, as drivers say that send parts of files themselves).
 const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 61 };
-/// Handshake steps in one turn. More wait for the next turn, so that other connections do not wait for all of them.
-const HANDSHAKE_STEPS_PER_TURN: u32 = 16;
 
 /// What came of a call that did not end the connection.
 struct Passed {
@@ -68,8 +66,7 @@ impl Found<'_> {
         if !self.connection.machine.is_in_handshake() {
             return false;
         }
-        let puts_off = self.agenda.handshake_steps >= HANDSHAKE_STEPS_PER_TURN;
-        self.agenda.handshake_steps += 1;
+        let puts_off = !self.agenda.take_handshake_step();
         if puts_off {
             self.mark_ready();
         }

@@ -29,6 +29,9 @@ impl SessionAt {
     }
 }
 
+// Each idle connection has both.
+const _: () = assert!(size_of::<SessionAt>() == 4 && size_of::<PairAt>() == 8, "what a connection is tied to takes little room");
+
 /// The other of a pair, or nobody. An [`Option`] of its name would take four bytes more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PairAt(ConnectionId);

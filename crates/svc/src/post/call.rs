@@ -1,6 +1,6 @@
 //! The right and the duty to reply to one question, exactly once.
 
-use crate::post::remote::Asked;
+use crate::post::remote::AnswerDue;
 use crate::words::talk::{Asking, Talk};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use std::rc::Rc;
 /// The one that asked.
 pub(crate) enum Asker<T: Talk> {
     Lane(usize, Asking),
-    Outside(Asked<T::Answer>),
+    Outside(AnswerDue<T::Answer>),
 }
 
 /// The answers that a service on one lane owes.

@@ -12,17 +12,17 @@ use std::task::{Context, Poll, Waker};
 /// A letter to a service from outside.
 pub(crate) enum Outer<T: Talk> {
     Message(T::Message),
-    Question(T::Question, Asked<T::Answer>),
+    Question(T::Question, AnswerDue<T::Answer>),
 }
 
 /// Where an answer is waited for.
 struct Awaited<A> {
-    state: Mutex<State<A>>,
+    state: Mutex<AnswerState<A>>,
     settled: Condvar,
     wake: WakeOutside,
 }
 
-enum State<A> {
+enum AnswerState<A> {
     /// The last that polled is woken.
     Waiting(Option<Waker>),
     Settled(Result<A, Lost>),
@@ -30,23 +30,23 @@ enum State<A> {
 }
 
 impl<A> Awaited<A> {
-    fn lock(&self) -> MutexGuard<'_, State<A>> {
+    fn lock(&self) -> MutexGuard<'_, AnswerState<A>> {
         // Nothing is changed in two steps.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn settle(&self, outcome: Result<A, Lost>) {
-        let before = std::mem::replace(&mut *self.lock(), State::Settled(outcome));
-        assert!(matches!(before, State::Waiting(_)), "a question has one outcome");
+        let before = std::mem::replace(&mut *self.lock(), AnswerState::Settled(outcome));
+        assert!(matches!(before, AnswerState::Waiting(_)), "a question has one outcome");
         self.settled.notify_all();
-        if let State::Waiting(Some(waker)) = before {
+        if let AnswerState::Waiting(Some(waker)) = before {
             (self.wake)(waker);
         }
     }
 }
 
 /// The lane's end of a question from outside. Dropped, who asked is told that there is no answer.
-pub(crate) struct Asked<A> {
+pub(crate) struct AnswerDue<A> {
     /// None once it is settled.
     awaited: Option<Arc<Awaited<A>>>,
     door: Door,
@@ -54,7 +54,7 @@ pub(crate) struct Asked<A> {
     is_taken: bool,
 }
 
-impl<A> Asked<A> {
+impl<A> AnswerDue<A> {
     pub(crate) fn settle(mut self, outcome: Result<A, Lost>) {
         // reason: only this takes it, and takes the question with it.
         self.awaited.take().expect("a question is settled once").settle(outcome);
@@ -68,7 +68,7 @@ impl<A> Asked<A> {
     }
 }
 
-impl<A> Drop for Asked<A> {
+impl<A> Drop for AnswerDue<A> {
     fn drop(&mut self) {
         self.door.leave();
         if let Some(awaited) = self.awaited.take() {
@@ -126,9 +126,9 @@ impl<T: Talk> Remote<T> {
         if !door.enter(self.asks_max) {
             return Err(Unheard { word: question, why: Silence::Full });
         }
-        let state = Mutex::new(State::Waiting(None));
+        let state = Mutex::new(AnswerState::Waiting(None));
         let awaited = Arc::new(Awaited { state, settled: Condvar::new(), wake: self.wake.clone() });
-        let asked = Asked { awaited: Some(awaited.clone()), door: door.clone(), is_taken: false };
+        let asked = AnswerDue { awaited: Some(awaited.clone()), door: door.clone(), is_taken: false };
         match self.tell.tell(lane, Outer::Question(question, asked)) {
             Ok(()) => Ok(RemoteReply { awaited }),
             Err(Unheard { word: Outer::Question(word, _), why }) => Err(Unheard { word, why }),
@@ -175,7 +175,7 @@ impl<A> RemoteReply<A> {
     /// Why there is no answer.
     pub fn wait(self) -> Result<A, Lost> {
         let state = self.awaited.lock();
-        let waits = |state: &mut State<A>| matches!(state, State::Waiting(_));
+        let waits = |state: &mut AnswerState<A>| matches!(state, AnswerState::Waiting(_));
         let mut state = self.awaited.settled.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
         take(&mut state)
     }
@@ -188,7 +188,7 @@ impl<A> Future for RemoteReply<A> {
     /// If it was ready before.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.awaited.lock();
-        if let State::Waiting(waker) = &mut *state {
+        if let AnswerState::Waiting(waker) = &mut *state {
             match waker {
                 Some(waker) => waker.clone_from(cx.waker()),
                 None => *waker = Some(cx.waker().clone()),
@@ -205,9 +205,9 @@ impl<A> fmt::Debug for RemoteReply<A> {
     }
 }
 
-fn take<A>(state: &mut State<A>) -> Result<A, Lost> {
-    match std::mem::replace(state, State::Taken) {
-        State::Settled(outcome) => outcome,
+fn take<A>(state: &mut AnswerState<A>) -> Result<A, Lost> {
+    match std::mem::replace(state, AnswerState::Taken) {
+        AnswerState::Settled(outcome) => outcome,
         _ => panic!("a reply is taken once"),
     }
 }
@@ -239,7 +239,7 @@ mod tests {
         (Remote::new(tell, Door::of_lanes(1, &wake).into(), asks_max, wake), ears.remove(0))
     }
 
-    fn heard(ear: &mut Ear<Outer<Talk>>) -> Asked<u8> {
+    fn heard(ear: &mut Ear<Outer<Talk>>) -> AnswerDue<u8> {
         match ear.take().next() {
             Some(Outer::Question(1, asked)) => asked.taken(),
             _ => panic!("a question was asked"),

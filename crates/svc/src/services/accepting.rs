@@ -1,7 +1,7 @@
 //! How connections come, accepted or opened, and make room for others when they are gone.
 
 use crate::connection::entry::Connection;
-use crate::connection::found::PLACES;
+use crate::connection::parking::PLACES;
 use crate::limits::SECOND;
 use crate::places::listeners::Listener;
 use crate::places::{Sharing, TransportAddress};
@@ -85,7 +85,7 @@ impl Services {
         let at_lane_bound = self.served.table.services[service as usize].open.share().left() > 0;
         let stopped = self.served.table.listeners.stop(kit, service);
         if stopped && self.served.table.is_crowded_out(service) {
-            self.served.table.agenda.look_at_places(kit);
+            self.served.table.agenda.parking().look_at_places(kit);
         }
         if stopped && at_lane_bound {
             kit.row.add(LaneCounter::ConnectionsCapHits, 1);
@@ -96,13 +96,12 @@ impl Services {
 
     /// Somebody may wait because others have all places among handshakes, or all connections.
     fn look_at_places(&mut self, kit: &mut Kit) {
-        assert!(self.served.table.agenda.places_timed, "a timer comes that was started");
-        self.served.table.agenda.places_timed = false;
+        self.served.table.agenda.parking().timer_came();
         self.served.relieve_handshakes(kit);
         for service in 0..self.served.table.services.len() as u16 {
             self.served.relieve_connections(kit, service);
             if self.served.table.is_crowded_out(service) {
-                self.served.table.agenda.look_at_places(kit);
+                self.served.table.agenda.parking().look_at_places(kit);
             }
         }
     }
@@ -110,7 +109,7 @@ impl Services {
     fn admit(&mut self, kit: &mut Kit, service: u16, arrived: AcceptedSocket) {
         let LaneTable { connections, services, agenda, .. } = &self.served.table;
         let peer = PeerKey::of(&arrived.peer);
-        let is_full = connections.peer_is_full(&services[service as usize], &agenda.memory.accounts, peer);
+        let is_full = connections.peer_is_full(&services[service as usize], agenda, peer);
         if is_full && !self.served.make_way(kit, service, peer) {
             self.served.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
             self.served.table.count(service, ServiceCounter::AcceptsRefused, 1);

@@ -1,26 +1,19 @@
 //! Where connections or tasks are short, those end that have most of them, longest.
 
 use crate::connection::entry::Connection;
-use crate::limits::SECOND;
 use crate::services::served::Served;
 use crate::state::accounts::PeerKey;
+use crate::state::crowd::Among;
 use crate::table::LaneTable;
-use crate::words::names::{ConnectionId, Ending};
+use crate::words::names::Ending;
 use corelane_lane::Kit;
 use corelane_seam::share::Share;
 use corelane_seam::{Level, Payer, Record, TaskHolder};
 use corelane_watch::ServiceCounter;
 use std::cmp::Reverse;
 
-/// How often holders are looked through, at most: there may be 100,000.
-const LOOK_AGAIN: u64 = SECOND / 50;
-/// How many that have stood still one look keeps for those who come next.
-const STALE_MAX: usize = 64;
 /// A connection with so many tasks may end for its peer's others though it does not stand still.
 const MANY_TASKS: u32 = 8;
-
-/// Whose connections are looked through: of one service, or of all.
-type Among = Option<u16>;
 
 impl Served {
     /// A peer has its share of connections, and one more has come: the one of its own ends that has stood still longest. False if none has stood still.
@@ -36,9 +29,9 @@ impl Served {
     pub(crate) fn relieve_connections(&mut self, kit: &mut Kit, service: u16) {
         let table = &mut self.table;
         let wanted = [(None, table.connections.share()), (Some(service), table.services[service as usize].open.share())];
-        let is_due = kit.now() >= table.agenda.crowd_at.saturating_add(LOOK_AGAIN);
+        let is_due = table.crowd.connections_are_due(kit.now());
         for (among, share) in wanted.into_iter().filter(|(_, share)| is_due && share.is_nearly_gone()) {
-            self.table.agenda.crowd_at = kit.now();
+            self.table.crowd.look_at_connections(kit.now());
             for index in self.table.crowding(among, share.wanted() as usize, kit.now()) {
                 self.end_crowding(kit, index, "connections");
             }
@@ -48,7 +41,7 @@ impl Served {
     /// Where a peer has its share of the tasks, and another connection of it needs a few, those of its connections end that have most.
     #[inline]
     pub(crate) fn relieve_tasks(&mut self, kit: &mut Kit) {
-        if kit.arena.is_crowded() && kit.now() >= self.table.agenda.tasks_at.saturating_add(LOOK_AGAIN) {
+        if kit.arena.is_crowded() && self.table.crowd.tasks_are_due(kit.now()) {
             self.relieve_crowded(kit);
         }
     }
@@ -56,7 +49,7 @@ impl Served {
     // Seldom called; every turn pays only for the check.
     #[inline(never)]
     fn relieve_crowded(&mut self, kit: &mut Kit) {
-        self.table.agenda.tasks_at = kit.now();
+        self.table.crowd.look_at_tasks(kit.now());
         let share = kit.arena.tasks();
         let mut crowded = kit.arena.take_crowded();
         let holders = self.table.task_holders(kit);
@@ -120,16 +113,16 @@ impl LaneTable {
     fn stalest(&mut self, service: u16, peer: PeerKey, now: u64) -> Option<u32> {
         let state = &self.services[service as usize];
         let of_lane = state.limits.connections_per_peer_max == 0
-            && !self.connections.lane_admits(self.agenda.memory.accounts.accepted(peer));
+            && !self.connections.lane_admits(self.agenda.memory().accounts.accepted(peer));
         let among: Among = (!of_lane).then_some(service);
         loop {
-            if self.agenda.stale_of != Some((among, peer)) || self.agenda.stale.is_empty() {
-                if now < self.agenda.stale_at.saturating_add(LOOK_AGAIN) {
+            if !self.crowd.knows_stale(among, peer) {
+                if !self.crowd.stale_are_due(now) {
                     return None;
                 }
                 self.find_stale(among, peer, now);
             }
-            let id = self.agenda.stale.pop()?;
+            let id = self.crowd.take_stalest()?;
             let Some(connection) = self.connections.find(id) else { continue };
             if connection.may_make_way(now) {
                 return Some(id.index);
@@ -139,25 +132,22 @@ impl LaneTable {
 
     /// Looks through all connections for those of a peer that have stood still.
     fn find_stale(&mut self, among: Among, peer: PeerKey, now: u64) {
-        (self.agenda.stale_at, self.agenda.stale_of) = (now, Some((among, peer)));
-        let accounts = &self.agenda.memory.accounts;
+        let accounts = &self.agenda.memory().accounts;
         let is_of_peer = |connection: &Connection| {
             among.is_none_or(|service| service == connection.service()) && accounts.key(connection.peer()) == peer
         };
         let stale = self.connections.iter().filter(|(_, connection)| connection.may_make_way(now) && is_of_peer(connection));
-        let mut stale: Vec<(u64, ConnectionId)> = stale.map(|(id, connection)| (connection.still_since(), id)).collect();
-        stale.sort_unstable();
-        stale.truncate(STALE_MAX);
-        self.agenda.stale = stale.into_iter().rev().map(|(_, id)| id).collect();
+        let stale = stale.map(|(id, connection)| (connection.still_since(), id)).collect();
+        self.crowd.note_stale(among, peer, stale, now);
     }
 
     /// As many connections as are wanted, of the peers that have most, those that have stood still longest.
     fn crowding(&self, among: Among, wanted: usize, now: u64) -> Vec<u32> {
         let held = |connection: &Connection| {
-            let peer = self.agenda.memory.accounts.key(connection.peer());
+            let peer = self.agenda.memory().accounts.key(connection.peer());
             match among {
                 Some(service) => self.services[service as usize].open.held(peer),
-                None => self.agenda.memory.accounts.accepted(peer),
+                None => self.agenda.memory().accounts.accepted(peer),
             }
         };
         let may_end =

@@ -17,7 +17,7 @@ use std::ops::Bound;
 impl Served {
     /// Where handshakes have ended there may be places for others.
     pub(crate) fn place_after_handshakes(&mut self, now: u64) {
-        if std::mem::take(&mut self.table.agenda.handshakes_ended) {
+        if self.table.agenda.parking().take_news() {
             self.table.place_parked(now);
         }
     }
@@ -29,9 +29,7 @@ impl Served {
             self.end(kit, index, Ending::Aborted);
         }
         self.table.place_parked(kit.now());
-        if !self.table.agenda.parked.is_empty() {
-            self.table.agenda.look_at_places(kit);
-        }
+        self.table.agenda.parking().look_for_parked(kit);
     }
 }
 
@@ -40,21 +38,17 @@ impl LaneTable {
     fn place_parked(&mut self, now: u64) {
         let mut from: Bound<Parked> = Bound::Unbounded;
         for _ in 0..LOOKS {
-            let Some((Parked { service, peer, .. }, _)) = self.agenda.parked.range((from, Bound::Unbounded)).next() else {
-                return;
-            };
-            let last = Parked { service, peer, number: u32::MAX };
+            let Some(Parked { service, peer, .. }) = self.agenda.parking().next(from) else { return };
             while self.services[service as usize].handshakes.borrow().admits(peer) {
-                let of_peer = Parked { service, peer, number: 0 }..=last;
-                let Some((parked, &id)) = self.agenda.parked.range(of_peer).next_back() else { break };
+                let Some((parked, id)) = self.agenda.parking().newest(service, peer) else { break };
                 self.place(parked, id, now);
             }
-            from = Bound::Excluded(last);
+            from = Bound::Excluded(Parked::last_of(service, peer));
         }
     }
 
     fn place(&mut self, parked: Parked, id: ConnectionId, now: u64) {
-        self.agenda.parked.remove(parked);
+        self.agenda.parking().leave(parked);
         let mut found = self.there(id.index);
         assert!(found.id == id, "who waits for a place leaves the list with its handshake");
         found.place(parked.peer, parked.number, now);
@@ -62,9 +56,9 @@ impl LaneTable {
 
     /// Handshakes that keep places from those who wait and are slow or silent: of peers that wait themselves, or have the most; as many as wait, the
     /// oldest first.
-    fn slow_handshakes(&self, now: u64) -> Vec<u32> {
+    fn slow_handshakes(&mut self, now: u64) -> Vec<u32> {
         let mut waiting: Ordered<u16, (usize, OrderedSet<PeerKey>)> = Ordered::default();
-        for Parked { service, peer, .. } in self.agenda.parked.keys() {
+        for Parked { service, peer, .. } in self.agenda.parking().parked() {
             let (count, peers) = waiting.or_insert_with(service, Default::default);
             *count += 1;
             peers.insert(peer, ());
@@ -76,7 +70,7 @@ impl LaneTable {
             let of_service = self.connections.iter().filter(|(_, connection)| {
                 let is_slow = connection.service() == service && connection.keeps_place_long(now);
                 is_slow && {
-                    let peer = self.agenda.memory.accounts.key(connection.peer());
+                    let peer = self.agenda.memory().accounts.key(connection.peer());
                     peers.contains(peer) || handshakes.held(peer) == most
                 }
             });

@@ -39,8 +39,7 @@ impl Served {
 
     /// Calls the service for every connection that has something for it.
     pub(crate) fn serve_ready(&mut self, kit: &mut Kit) {
-        // Those that are marked meanwhile are for the next turn.
-        for _ in 0..self.table.agenda.ready.len() {
+        for _ in 0..self.table.agenda.count_ready() {
             let index = self.table.agenda.next_ready();
             self.serve_one(kit, index);
         }
@@ -147,10 +146,8 @@ impl Served {
 
     /// Counts tickets that were dropped, and ends connections that would wait for them for ever.
     pub(crate) fn settle_lost_tickets(&mut self, kit: &mut Kit) {
-        if self.table.agenda.lost.is_empty() {
-            return;
-        }
-        for (id, ticket) in self.table.agenda.lost.take() {
+        let Some(lost) = self.table.agenda.take_lost() else { return };
+        for (id, ticket) in lost {
             let Some(mut found) = self.table.found(id).filter(|found| found.connection.machine().takes_notices()) else {
                 continue;
             };
@@ -175,9 +172,7 @@ impl Served {
             Some(None) => self.hand_over(kit, index),
             Some(Some(transform)) => {
                 self.table.there(index).begin_handshake(kit, transform);
-                if !self.table.agenda.parked.is_empty() {
-                    self.table.agenda.look_at_places(kit);
-                }
+                self.table.agenda.parking().look_for_parked(kit);
             }
         }
     }
@@ -387,7 +382,7 @@ impl Served {
 
     /// Flushes every connection that was touched this turn. What that touches itself is flushed in the next one.
     pub(crate) fn flush_dirty(&mut self, kit: &mut Kit) {
-        for _ in 0..self.table.agenda.dirty.len() {
+        for _ in 0..self.table.agenda.count_dirty() {
             let index = self.table.agenda.next_dirty();
             self.flush_one(kit, index);
         }
@@ -465,7 +460,7 @@ impl Served {
 
     /// Judges those of which the system was asked what their peers have not taken.
     pub(crate) fn judge_deliveries(&mut self, kit: &mut Kit) {
-        while let Some((id, kept)) = self.table.agenda.deliveries.next_answer() {
+        while let Some((id, kept)) = self.table.agenda.next_answer() {
             // Where it does not tell, what it took counts as taken.
             let held = kept.unsent.unwrap_or(0);
             // It may have ended since.
@@ -481,7 +476,7 @@ impl Served {
 
     /// Ends those that were broken off while nothing of theirs was under way.
     pub(crate) fn end_broken(&mut self, kit: &mut Kit) {
-        while let Some((id, why)) = self.table.agenda.deliveries.next_broken() {
+        while let Some((id, why)) = self.table.agenda.next_broken() {
             // It may have gone since.
             if self.table.found(id).is_some() {
                 self.end_by_fault(kit, id.index, why);

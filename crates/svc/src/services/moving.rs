@@ -4,7 +4,6 @@
 //! between. On its way it is a word to the other lane. Where nobody hears that, or the other lane has no place, it comes back; and where that fails, too, it ends with an error that its
 //! service is told.
 
-use crate::connection::entry::Connection;
 use crate::connection::packed::{Belongings, Label, Packed, PackedSession, PackedTransform};
 use crate::places::steering::Move;
 use crate::services::Services;
@@ -83,7 +82,7 @@ impl Services {
             }
             Ok(detached) => {
                 let label = self.label(kit, index);
-                self.put_on_way(kit, driver, to, Box::new(Packed { detached, belongings, label }));
+                self.put_on_way(kit, driver, to, Box::new(Packed::new(detached, belongings, label)));
                 Ok(())
             }
         }
@@ -93,21 +92,23 @@ impl Services {
     fn label(&mut self, kit: &mut Kit, index: u32) -> Label {
         let (from, handed_over) = (kit.lane(), self.served.table.is_handed_over());
         let service = self.served.table.there(index).connection.service();
-        let (peer, active_at) = self.served.table.depart(kit, index);
+        let departed = self.served.table.depart(kit, index);
         self.served.table.count(service, ServiceCounter::MovesAway, 1);
-        Label { service, peer, active_at, handed_over, from, returns: false, journey: self.steering.begin_journey(from) }
+        Label::new(service, departed, handed_over, from, self.steering.begin_journey(from))
     }
 
     fn put_on_way(&mut self, kit: &mut Kit, driver: &mut dyn Driver, to: usize, packed: Box<Packed>) {
         if let Err(mut packed) = self.steering.send(to, packed) {
-            packed.label.returns = true;
+            // Nobody hears there.
+            let from = packed.turn_back();
+            assert!(from.is_some(), "what is put on its way was not before");
             self.arrive(kit, driver, packed);
         }
     }
 
     /// A connection has come from another lane, or back.
     pub(crate) fn arrive(&mut self, kit: &mut Kit, driver: &mut dyn Driver, packed: Box<Packed>) {
-        let service = packed.label.service;
+        let service = packed.service();
         match self.take_in(kit, driver, packed) {
             Arrival::Here => self.served.table.count(service, ServiceCounter::MovesHere, 1),
             Arrival::Refused(fault, packed) => self.turn_back(kit, fault, packed),
@@ -116,18 +117,17 @@ impl Services {
     }
 
     fn take_in(&mut self, kit: &mut Kit, driver: &mut dyn Driver, packed: Box<Packed>) -> Arrival {
-        let Label { service, peer, returns, .. } = &packed.label;
         // One that comes back had its place, of which nobody knows whether it is taken: so it has one more.
-        if !(*returns || self.served.table.has_place(*service, peer)) {
+        if !(packed.returns() || self.served.table.has_place(packed.service(), packed.ends())) {
             return Arrival::Refused(Fault::of(Reason::Busy), packed);
         }
         let index = self.served.table.admit_arrived(kit, &packed);
-        let Packed { detached, belongings: Belongings { session, transform }, label } = *packed;
+        let (detached, Belongings { session, transform }, label) = packed.open();
         match self.served.unpack(kit, index, session.into_inner()) {
             Ok(()) => {}
             Err(session) if session.is_none() || !self.served.table.is_plain(index) => {
                 drop((detached, transform));
-                self.served.table.discard(kit, label.service, session);
+                self.served.table.discard(kit, label.service(), session);
                 self.end_unsettled(kit, index, Fault::of(Reason::Other));
                 return Arrival::Ended;
             }
@@ -136,7 +136,7 @@ impl Services {
                 let session = session.expect("a session is there that is not none");
                 self.served.table.depart(kit, index);
                 let belongings = Belongings { session: Fenced::new(session), transform };
-                return Arrival::Refused(Fault::of(Reason::Unsupported), Box::new(Packed { detached, belongings, label }));
+                return Arrival::Refused(Fault::of(Reason::Unsupported), Box::new(Packed::new(detached, belongings, label)));
             }
         }
         match driver.adopt(detached) {
@@ -145,9 +145,8 @@ impl Services {
                 let transform = transform.map(|transform| transform.into_inner() as Box<dyn Transform>);
                 self.served.table.there(index).connection.settle(socket, transform);
                 self.served.table.there(index).mark_dirty();
-                self.settle_in(kit, driver, index, label.handed_over);
-                // From now on it is this lane that is not quiet.
-                drop(label.journey);
+                self.settle_in(kit, driver, index, label.was_handed_over());
+                label.end_journey();
                 Arrival::Here
             }
         }
@@ -179,7 +178,7 @@ impl Services {
             Ok(session) if self.served.table.is_plain(index) => {
                 self.served.table.depart(kit, index);
                 let belongings = Belongings { session, transform };
-                Arrival::Refused(fault, Box::new(Packed { detached, belongings, label }))
+                Arrival::Refused(fault, Box::new(Packed::new(detached, belongings, label)))
             }
             session => {
                 drop((detached, transform));
@@ -193,12 +192,8 @@ impl Services {
 
     /// It found no place here: it goes back to the lane that it has left, and ends if it comes from there, or nobody hears there.
     fn turn_back(&mut self, kit: &mut Kit, fault: Fault, mut packed: Box<Packed>) {
-        let Label { service, from, returns, .. } = packed.label;
-        self.served.table.count(service, ServiceCounter::MovesRefused, 1);
-        if returns {
-            return self.conclude(kit, fault, packed);
-        }
-        packed.label.returns = true;
+        self.served.table.count(packed.service(), ServiceCounter::MovesRefused, 1);
+        let Some(from) = packed.turn_back() else { return self.conclude(kit, fault, packed) };
         if let Err(packed) = self.steering.send(from, packed) {
             self.conclude(kit, fault, packed);
         }
@@ -207,13 +202,13 @@ impl Services {
     /// It found a place nowhere: its service is told of its end.
     fn conclude(&mut self, kit: &mut Kit, fault: Fault, packed: Box<Packed>) {
         let index = self.served.table.admit_arrived(kit, &packed);
-        let Packed { detached, belongings: Belongings { session, transform }, label } = *packed;
+        let (detached, Belongings { session, transform }, label) = packed.open();
         drop((detached, transform));
         if let Err(Some(session)) = self.served.unpack(kit, index, session.into_inner()) {
-            self.served.table.discard(kit, label.service, session);
+            self.served.table.discard(kit, label.service(), session);
         }
         self.end_unsettled(kit, index, fault);
-        self.served.table.count_lost(label.service);
+        self.served.table.count_lost(label.service());
     }
 
     /// Ends a connection that has no socket here.
@@ -339,18 +334,15 @@ impl LaneTable {
     fn has_place(&self, service: u16, peer: &Peer) -> bool {
         let LaneTable { connections, services, agenda, .. } = self;
         let Some(state) = services.get(usize::from(service)) else { return false };
-        let is_full = connections.peer_is_full(state, &agenda.memory.accounts, PeerKey::of(&peer.address));
+        let is_full = connections.peer_is_full(state, agenda, PeerKey::of(&peer.address));
         connections.has_room(state) && !is_full
     }
 
     /// Enters a connection that has arrived, which has neither session nor socket yet.
-    fn admit_arrived(&mut self, kit: &Kit, Packed { belongings, label, .. }: &Packed) -> u32 {
-        let Label { service, peer, active_at, .. } = label;
+    fn admit_arrived(&mut self, kit: &Kit, packed: &Packed) -> u32 {
         let LaneTable { connections, services, agenda, .. } = self;
         // Lanes share no counts, and those of this lane share theirs.
-        let local = services[usize::from(*service)].local((*peer.local).clone());
-        let peer = Peer { local, ..peer.clone() };
-        let connection = Connection::arrived(peer, *service, belongings.transform.is_some(), *active_at);
+        let connection = packed.entry(|local| services[usize::from(packed.service())].local(local));
         connections.readmit(services, agenda, connection, &kit.arena)
     }
 }

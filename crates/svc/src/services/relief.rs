@@ -1,14 +1,12 @@
 //! Memory for those who wait: who is called again, and who ends so that others get memory.
 
 use crate::connection::entry::Connection;
-use crate::limits::SECOND;
 use crate::services::served::Served;
-use crate::state::memory::{Grant, LOOK_AGAIN, LOOK_SOON, LOOKS, Memory, Unsaid, Waiting};
+use crate::state::memory::{LOOK_AGAIN, LOOK_SOON, Waiting};
 use crate::table::LaneTable;
-use crate::words::class;
 use crate::words::names::Ending;
 use corelane_lane::Kit;
-use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Level, Payer, Record};
+use corelane_seam::{Arena, DATAGRAM_BLOCK_BYTES_LEAST, Holder, Payer};
 use corelane_watch::ServiceCounter;
 
 /// A peer must hold so many times what a waiting one would hold, before its connections end for that one.
@@ -19,14 +17,13 @@ const TIMES_A_FELLOW: usize = 2;
 const NEARLY_GONE_DIVISOR: usize = 4;
 /// What a receive brings at the most while there is plenty.
 const RECEIVE_BLOCK_BYTES: usize = 64 << 10;
-/// How often the operator is told.
-const SAY_AGAIN: u64 = SECOND;
 
 impl LaneTable {
     /// Calls those again to whom the lane would now lend what they were refused.
     #[inline]
     pub(crate) fn revive_starved(&mut self, arena: &Arena, now: u64) {
-        if self.agenda.memory.waits() && self.agenda.memory.begin_look(arena.given_back(), now) {
+        let memory = self.agenda.memory_mut();
+        if memory.waits() && memory.begin_look(arena.given_back(), now) {
             self.revive_some(arena, now);
         }
     }
@@ -37,17 +34,17 @@ impl LaneTable {
         let (free, small) = (arena.free(), arena.small());
         let main = free.saturating_sub(arena.reserve());
         let (mut promised, mut revived) = (0, 0);
-        for place in self.agenda.memory.next_places() {
-            let waiting = self.agenda.memory.at(place);
+        for place in self.agenda.memory_mut().next_places() {
+            let waiting = self.agenda.memory().at(place);
             let room = if waiting.bytes <= small { free } else { main };
             // What arrives may take a whole block.
             let takes = if promised < main { waiting.bytes.max(RECEIVE_BLOCK_BYTES) } else { waiting.bytes };
             match self.find(waiting.id) {
                 // It has gone while it waited.
-                None => drop(self.agenda.memory.leave(place)),
+                None => drop(self.agenda.memory_mut().leave(place)),
                 Some(connection) if promised + waiting.bytes <= room && arena.would_lend(connection.payer(), waiting.bytes) => {
                     (promised, revived) = (promised + takes, revived + 1);
-                    self.agenda.memory.leave(place);
+                    self.agenda.memory_mut().leave(place);
                     self.there(waiting.id.index).revive(now);
                 }
                 Some(_) => {}
@@ -66,24 +63,19 @@ impl LaneTable {
         let LaneTable { connections, agenda, .. } = self;
         // If its peer does not take its output, more memory would not bring it to an end.
         let mut moves = |id| connections.find(id).is_some_and(|connection| !connection.holds_output());
-        let place = agenda.memory.first_by_age(|waiting| waiting.bytes <= main && moves(waiting.id));
-        self.agenda.memory.grantee = place.and_then(|place| self.agenda.memory.leave(place)).map(|waiting| waiting.id);
-        self.agenda.memory.grant = Grant::New;
-        if let Some(id) = self.agenda.memory.grantee {
+        let memory = agenda.memory_mut();
+        let place = memory.first_by_age(|waiting| waiting.bytes <= main && moves(waiting.id));
+        if let Some(id) = memory.grant_at(place) {
             self.there(id.index).revive(now);
         }
     }
 
     /// Notes what the one with a grant does; returns whether it still makes use of it.
     fn watch_grantee(&mut self, arena: &Arena, now: u64) -> bool {
-        let grant = self.agenda.memory.grant;
-        let Some(connection) = self.agenda.memory.grantee.and_then(|id| self.find(id)) else { return false };
+        let Some(connection) = self.agenda.memory().grantee().and_then(|id| self.find(id)) else { return false };
         let (holds, moves) =
             (arena.held(connection.payer()) > 0, !connection.machine().has_ended() && !connection.stands_still(now));
-        if holds && grant == Grant::Used {
-            self.agenda.memory.grant = Grant::Held;
-        }
-        grant == Grant::New || (moves && (holds || grant == Grant::Used))
+        self.agenda.memory_mut().watch_grant(holds, moves)
     }
 }
 
@@ -91,11 +83,11 @@ impl Served {
     /// Ends connections if the reserve is nearly gone, or if somebody waits for little while others hold much and stand still.
     pub(crate) fn relieve(&mut self, kit: &mut Kit) {
         let is_short = kit.arena.is_short(DATAGRAM_BLOCK_BYTES_LEAST);
-        if !is_short && self.table.agenda.memory.is_at_rest() {
+        if !is_short && self.table.agenda.memory().is_at_rest() {
             return;
         }
         let (free, reserve) = (kit.arena.free(), kit.arena.reserve());
-        let since_look = kit.now().saturating_sub(self.table.agenda.memory.looked_at);
+        let since_look = self.table.agenda.memory().since_look(kit.now());
         let nearly_gone = reserve / NEARLY_GONE_DIVISOR;
         let is_in_pieces = !kit.arena.has(DATAGRAM_BLOCK_BYTES_LEAST);
         if (free < nearly_gone || is_in_pieces) && since_look >= LOOK_SOON {
@@ -103,11 +95,12 @@ impl Served {
             let wanted = wanted.saturating_sub(self.table.coming_back(kit));
             let holders = self.table.holders(kit, |_| true);
             self.end_holders(kit, holders, wanted);
-        } else if self.table.agenda.memory.waits() && since_look >= LOOK_AGAIN {
+        } else if self.table.agenda.memory().waits() && since_look >= LOOK_AGAIN {
             self.relieve_one(kit);
         }
-        self.table.agenda.memory.say_who_ended(kit);
-        self.table.agenda.memory.set_timer(kit);
+        let memory = self.table.agenda.memory_mut();
+        memory.say_who_ended(kit);
+        memory.set_timer(kit);
     }
 
     /// Ends connections that rest, for the first waiting one that would hold far less than they do: than their peer, or if that is its own, than
@@ -116,7 +109,7 @@ impl Served {
         let now = kit.now();
         let resting = self.table.holders(kit, |connection| connection.rests(now));
         let holders: Vec<Resting> = resting.into_iter().map(|holder| self.table.resting(holder, now)).collect();
-        let waiting: Vec<Waiting> = self.table.agenda.memory.waiting.values().take(LOOKS).copied().collect();
+        let waiting = self.table.agenda.memory().first_waiting();
         let mut needs = waiting.into_iter().filter_map(|waiting| self.table.need(kit, &holders, waiting));
         let Some(first) = needs.next() else { return };
         // Its fellows are as many as one address brings: room for one would be somebody else's again before the next look.
@@ -144,12 +137,7 @@ impl Served {
         // An account is open as long as its connection is there.
         let connection = self.table.connections.there(holder.tag);
         let (service, peer) = (connection.service(), connection.ends().address.clone());
-        let unsaid = &mut self.table.agenda.memory.unsaid;
-        unsaid.connections += 1;
-        unsaid.bytes += holder.bytes;
-        if unsaid.largest.as_ref().is_none_or(|(_, bytes)| *bytes < holder.peer_bytes) {
-            unsaid.largest = Some((peer, holder.peer_bytes));
-        }
+        self.table.agenda.memory_mut().note_ended(peer, holder);
         self.table.count(service, ServiceCounter::MemoryEndings, 1);
         self.end(kit, holder.tag, Ending::Aborted);
     }
@@ -196,7 +184,7 @@ impl LaneTable {
     fn need(&mut self, kit: &Kit, holders: &[Resting], Waiting { id, bytes }: Waiting) -> Option<Need> {
         let connection = self.find(id).filter(|connection| !kit.arena.would_lend(connection.payer(), bytes))?;
         let (account, own) = (connection.peer(), kit.arena.held(connection.payer()));
-        let accounts = &self.agenda.memory.accounts;
+        let accounts = &self.agenda.memory().accounts;
         let (held, peer) = (accounts.held(account, &kit.arena), accounts.payer(account));
         let of_peer = (held + bytes).saturating_mul(TIMES_AS_MUCH);
         let of_fellow = (own + bytes).saturating_mul(TIMES_A_FELLOW);
@@ -212,7 +200,7 @@ impl LaneTable {
 
     /// The connections that hold memory and may end, the largest peers' largest first.
     fn holders(&mut self, kit: &Kit, may_end: impl Fn(&Connection) -> bool) -> Vec<Holder> {
-        self.agenda.memory.looked_at = kit.now();
+        self.agenda.memory_mut().look_at_holders(kit.now());
         let mut holders = kit.arena.holders();
         holders.retain(|holder| {
             let connection = self.connections.there(holder.tag);
@@ -221,53 +209,4 @@ impl LaneTable {
         holders.sort_unstable_by_key(|holder| std::cmp::Reverse((holder.peer_bytes, holder.bytes, holder.tag)));
         holders
     }
-}
-
-impl Memory {
-    /// Starts a timer, so that there is a turn when those who wait must be looked at again.
-    fn set_timer(&mut self, kit: &mut Kit) {
-        let next = self.next_look(kit.now());
-        let is_early = self.timer.is_some_and(|(at, _)| at <= next);
-        if is_early || (!self.waits() && self.unsaid.connections == 0) {
-            return;
-        }
-        if let Some((_, late)) = self.timer.take() {
-            kit.stop_timer(late);
-        }
-        assert!(next > kit.now(), "a look that is due is not waited for");
-        self.timer = Some((next, kit.start_timer(next, Handle::new(class::MEMORY, 0, 0))));
-    }
-
-    /// Every turn does the work; the timer only makes sure that there is a turn.
-    pub(crate) fn timer_came(&mut self) {
-        let timer = self.timer.take();
-        assert!(timer.is_some(), "a timer comes that was started, and not stopped");
-    }
-
-    /// Tells the operator, once a second.
-    fn say_who_ended(&mut self, kit: &mut Kit) {
-        let is_first = self.said_at == 0;
-        if self.unsaid.connections == 0 || (!is_first && kit.now() < self.said_at + SAY_AGAIN) {
-            return;
-        }
-        self.said_at = kit.now();
-        let Unsaid { connections, bytes, largest } = std::mem::take(&mut self.unsaid);
-        let largest =
-            largest.map_or(String::new(), |(peer, bytes)| format!("; {} held the most, {}", host(&peer), kibibytes(bytes)));
-        let words = format!(
-            "memory is short: {connections} connections were ended that held {} of it{largest}; \
-             remedy: more memory for a lane (--memory), or lower limits output_high and record_max",
-            kibibytes(bytes)
-        );
-        kit.report(Record::new(Level::Warn, words));
-    }
-}
-
-/// A peer without its port.
-fn host(peer: &Address) -> String {
-    peer.ip().map_or_else(|| peer.to_string(), |ip| ip.to_string())
-}
-
-fn kibibytes(bytes: usize) -> String {
-    format!("{} KiB", bytes.div_ceil(1024))
 }

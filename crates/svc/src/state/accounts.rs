@@ -73,6 +73,13 @@ pub(crate) struct Parked {
     pub(crate) number: u32,
 }
 
+impl Parked {
+    /// The place behind all others of a peer.
+    pub(crate) fn last_of(service: u16, peer: PeerKey) -> Self {
+        Self { service, peer, number: u32::MAX }
+    }
+}
+
 impl Rank for Parked {
     fn rank(self) -> u128 {
         u128::from(self.service) << 100 | self.peer.rank() << 32 | u128::from(self.number)

@@ -10,10 +10,11 @@
 
 use crate::limits::SECOND;
 use crate::state::accounts::Accounts;
+use crate::words::class;
 use crate::words::names::ConnectionId;
-use corelane_lane::TimerId;
-use corelane_seam::Address;
+use corelane_lane::{Kit, TimerId};
 use corelane_seam::ordered::{Ordered, Rank};
+use corelane_seam::{Address, Handle, Holder, Level, Record};
 
 /// A connection that waits for memory.
 #[derive(Clone, Copy)]
@@ -41,16 +42,16 @@ impl Rank for Place {
 
 /// What the operator was not told yet of connections that were ended for their memory.
 #[derive(Default)]
-pub(crate) struct Unsaid {
-    pub(crate) connections: u32,
-    pub(crate) bytes: usize,
+struct Unsaid {
+    connections: u32,
+    bytes: usize,
     /// Whose peer held the most, and how much.
-    pub(crate) largest: Option<(Address, usize)>,
+    largest: Option<(Address, usize)>,
 }
 
 /// How far the connection with a grant has come.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Grant {
+enum Grant {
     /// It was not served since it was chosen.
     #[default]
     New,
@@ -64,7 +65,7 @@ pub(crate) enum Grant {
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) accounts: Accounts,
-    pub(crate) waiting: Ordered<Place, Waiting>,
+    waiting: Ordered<Place, Waiting>,
     /// The same in the order in which they came, each with its place.
     by_age: Ordered<u64, (Place, Waiting)>,
     /// How many ever waited.
@@ -72,8 +73,8 @@ pub(crate) struct Memory {
     /// The next look goes on from here: behind it are those that the last ones did not come to.
     next: Place,
     /// The connection that may hold more than it leaves, so that it can come to its end. The next one may when this one has, or stands still.
-    pub(crate) grantee: Option<ConnectionId>,
-    pub(crate) grant: Grant,
+    grantee: Option<ConnectionId>,
+    grant: Grant,
     /// How many of those who wait must still be looked at, because something has changed since the last look.
     to_look_at: usize,
     /// Blocks given back when that was noticed last.
@@ -81,12 +82,12 @@ pub(crate) struct Memory {
     /// When some of them were looked at last.
     passed_at: u64,
     /// When the holders were looked at last.
-    pub(crate) looked_at: u64,
+    looked_at: u64,
     /// When the operator was told last.
-    pub(crate) said_at: u64,
-    pub(crate) unsaid: Unsaid,
+    said_at: u64,
+    unsaid: Unsaid,
     /// The timer that makes sure of a turn, and when it comes.
-    pub(crate) timer: Option<(u64, TimerId)>,
+    timer: Option<(u64, TimerId)>,
 }
 
 /// How many of those who wait one pass looks at.
@@ -95,6 +96,9 @@ pub(crate) const LOOKS: usize = 256;
 pub(crate) const LOOK_AGAIN: u64 = SECOND / 4;
 /// How often those who wait are looked at while blocks are given back, and the holders when the reserve is nearly gone.
 pub(crate) const LOOK_SOON: u64 = SECOND / 1000;
+/// How often the operator is told.
+const SAY_AGAIN: u64 = SECOND;
+
 impl Memory {
     /// Whether somebody waits for memory.
     pub(crate) fn waits(&self) -> bool {
@@ -145,6 +149,33 @@ impl Memory {
         self.by_age.values().find(|(_, waiting)| is_wanted(*waiting)).map(|(place, _)| *place)
     }
 
+    /// The first of those who wait, who held least first.
+    pub(crate) fn first_waiting(&self) -> Vec<Waiting> {
+        self.waiting.values().take(LOOKS).copied().collect()
+    }
+
+    /// The one at that place may hold more than it leaves, until it has come to its end; if there is one. It waits no more.
+    pub(crate) fn grant_at(&mut self, place: Option<Place>) -> Option<ConnectionId> {
+        self.grantee = place.and_then(|place| self.leave(place)).map(|waiting| waiting.id);
+        self.grant = Grant::New;
+        self.grantee
+    }
+
+    /// The connection that may hold more than it leaves, if one may. It may have gone since.
+    pub(crate) fn grantee(&self) -> Option<ConnectionId> {
+        self.grantee
+    }
+
+    /// Notes whether that one holds memory, and moves; returns whether it still makes use of its grant.
+    pub(crate) fn watch_grant(&mut self, holds: bool, moves: bool) -> bool {
+        assert!(self.grantee.is_some(), "somebody has the grant that is watched");
+        let grant = self.grant;
+        if holds && grant == Grant::Used {
+            self.grant = Grant::Held;
+        }
+        grant == Grant::New || (moves && (holds || grant == Grant::Used))
+    }
+
     /// The places of those who are looked at next, who holds least first; all of them in turn.
     pub(crate) fn next_places(&mut self) -> Vec<Place> {
         let all = || self.waiting.range(self.next..).chain(self.waiting.range(..self.next)).map(|(place, _)| place);
@@ -153,8 +184,18 @@ impl Memory {
         places
     }
 
+    /// How long ago the holders were looked at (nanoseconds).
+    pub(crate) fn since_look(&self, now: u64) -> u64 {
+        now.saturating_sub(self.looked_at)
+    }
+
+    /// They are looked at now.
+    pub(crate) fn look_at_holders(&mut self, now: u64) {
+        self.looked_at = now;
+    }
+
     /// When there must be a turn even if nothing happens.
-    pub(crate) fn next_look(&self, now: u64) -> u64 {
+    fn next_look(&self, now: u64) -> u64 {
         now + if self.to_look_at > 0 { LOOK_SOON } else { LOOK_AGAIN }
     }
 
@@ -171,4 +212,61 @@ impl Memory {
         }
         is_granted
     }
+
+    /// A connection of `peer` ends for its memory, of which the operator is to be told.
+    pub(crate) fn note_ended(&mut self, peer: Address, holder: &Holder) {
+        let unsaid = &mut self.unsaid;
+        unsaid.connections += 1;
+        unsaid.bytes += holder.bytes;
+        if unsaid.largest.as_ref().is_none_or(|(_, bytes)| *bytes < holder.peer_bytes) {
+            unsaid.largest = Some((peer, holder.peer_bytes));
+        }
+    }
+
+    /// Starts a timer, so that there is a turn when those who wait must be looked at again.
+    pub(crate) fn set_timer(&mut self, kit: &mut Kit) {
+        let next = self.next_look(kit.now());
+        let is_early = self.timer.is_some_and(|(at, _)| at <= next);
+        if is_early || (!self.waits() && self.unsaid.connections == 0) {
+            return;
+        }
+        if let Some((_, late)) = self.timer.take() {
+            kit.stop_timer(late);
+        }
+        assert!(next > kit.now(), "a look that is due is not waited for");
+        self.timer = Some((next, kit.start_timer(next, Handle::new(class::MEMORY, 0, 0))));
+    }
+
+    /// Every turn does the work; the timer only makes sure that there is a turn.
+    pub(crate) fn timer_came(&mut self) {
+        let timer = self.timer.take();
+        assert!(timer.is_some(), "a timer comes that was started, and not stopped");
+    }
+
+    /// Tells the operator, once a second.
+    pub(crate) fn say_who_ended(&mut self, kit: &mut Kit) {
+        let is_first = self.said_at == 0;
+        if self.unsaid.connections == 0 || (!is_first && kit.now() < self.said_at + SAY_AGAIN) {
+            return;
+        }
+        self.said_at = kit.now();
+        let Unsaid { connections, bytes, largest } = std::mem::take(&mut self.unsaid);
+        let largest =
+            largest.map_or(String::new(), |(peer, bytes)| format!("; {} held the most, {}", host(&peer), kibibytes(bytes)));
+        let words = format!(
+            "memory is short: {connections} connections were ended that held {} of it{largest}; \
+             remedy: more memory for a lane (--memory), or lower limits output_high and record_max",
+            kibibytes(bytes)
+        );
+        kit.report(Record::new(Level::Warn, words));
+    }
+}
+
+/// A peer without its port.
+fn host(peer: &Address) -> String {
+    peer.ip().map_or_else(|| peer.to_string(), |ip| ip.to_string())
+}
+
+fn kibibytes(bytes: usize) -> String {
+    format!("{} KiB", bytes.div_ceil(1024))
 }

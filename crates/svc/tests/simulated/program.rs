@@ -4,7 +4,7 @@
 use crate::drain::mild;
 use crate::for_seeds;
 use crate::rig::{Family, MS, RigPlan, S, patient};
-use corelane_lane::program::{DRAIN_AFTER_BREAK, End, Event, GATES, Program, STOP_AFTER_BREAK, Step};
+use corelane_lane::program::{DRAIN_AFTER_BREAK, Event, GATES, Program, ProgramEnd, ProgramStep, STOP_AFTER_BREAK};
 use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::{Arena, Instant, Level, Record, nanoseconds};
 use corelane_sim::{Faults, Peer, Random, SimDriver, Status, Turn, World};
@@ -182,7 +182,7 @@ struct Process {
     broken_first: Option<usize>,
     broken_heard: Option<u64>,
     stopped: bool,
-    end: Option<End<String>>,
+    end: Option<ProgramEnd<String>>,
 }
 
 impl Process {
@@ -293,10 +293,10 @@ impl Process {
         }
         for step in self.program.hear(now.nanoseconds(), event) {
             match step {
-                Step::Open => self.open_gate(),
-                Step::Abandon => assert!(!std::mem::replace(&mut self.abandoned, true), "once"),
-                Step::Give(order) => self.give(order, now.nanoseconds()),
-                Step::Say(level, words) => assert!(level == Level::Info && words.contains("SIGHUP")),
+                ProgramStep::Open => self.open_gate(),
+                ProgramStep::Abandon => assert!(!std::mem::replace(&mut self.abandoned, true), "once"),
+                ProgramStep::Give(order) => self.give(order, now.nanoseconds()),
+                ProgramStep::Say(level, words) => assert!(level == Level::Info && words.contains("SIGHUP")),
             }
         }
         if let Some(deadline) = self.program.deadline().filter(|deadline| self.alarm != Some(*deadline)) {
@@ -477,11 +477,11 @@ impl Process {
     fn summary(&self) -> String {
         let stopped = if self.stopped && !self.abandoned { ", stopped" } else { "" };
         match self.end.as_ref().unwrap() {
-            End::InOrder => format!("in order{stopped}"),
-            End::CannotStart(_) => "cannot start".to_string(),
-            End::Broken { left_behind: 0, .. } => format!("broken{stopped}"),
-            End::Broken { left_behind, .. } => format!("broken, {left_behind} left behind"),
-            End::Hangs { left_behind } => format!("told twice, {left_behind} left behind"),
+            ProgramEnd::InOrder => format!("in order{stopped}"),
+            ProgramEnd::CannotStart(_) => "cannot start".to_string(),
+            ProgramEnd::Broken { left_behind: 0, .. } => format!("broken{stopped}"),
+            ProgramEnd::Broken { left_behind, .. } => format!("broken, {left_behind} left behind"),
+            ProgramEnd::Hangs { left_behind } => format!("told twice, {left_behind} left behind"),
         }
     }
 
@@ -490,7 +490,7 @@ impl Process {
         let end = self.end.take().unwrap();
         self.judge_end(&end);
         let left = match end {
-            End::Broken { left_behind, .. } | End::Hangs { left_behind } => left_behind,
+            ProgramEnd::Broken { left_behind, .. } | ProgramEnd::Hangs { left_behind } => left_behind,
             _ => 0,
         };
         let living = |thread: &&Thread| !matches!(thread, Thread::None | Thread::Ended);
@@ -516,17 +516,17 @@ impl Process {
         }
     }
 
-    fn judge_end(&self, end: &End<String>) {
+    fn judge_end(&self, end: &ProgramEnd<String>) {
         let case = self.case;
         match (case.trouble, end) {
-            (Trouble::NoThread(lane), End::CannotStart(why)) => assert_eq!(*why, format!("no thread for lane {lane}")),
-            (Trouble::Start { lane, gate, panics: false }, End::CannotStart(why)) => {
+            (Trouble::NoThread(lane), ProgramEnd::CannotStart(why)) => assert_eq!(*why, format!("no thread for lane {lane}")),
+            (Trouble::Start { lane, gate, panics: false }, ProgramEnd::CannotStart(why)) => {
                 assert_eq!(*why, format!("lane {lane} not at gate {gate}"));
             }
-            (Trouble::Start { lane, gate, panics: true }, End::Broken { lane: broken, words, left_behind }) => {
+            (Trouble::Start { lane, gate, panics: true }, ProgramEnd::Broken { lane: broken, words, left_behind }) => {
                 assert_eq!((lane, words.as_str(), 0), (*broken, format!("in pieces at gate {gate}").as_str(), *left_behind));
             }
-            (Trouble::Breaks { .. } | Trouble::Ends(_), End::Broken { lane, words, left_behind }) => {
+            (Trouble::Breaks { .. } | Trouble::Ends(_), ProgramEnd::Broken { lane, words, left_behind }) => {
                 assert_eq!(Some(*lane), self.broken_first, "the first one is named");
                 let ends = matches!(case.trouble, Trouble::Ends(_));
                 assert!(words.contains(if ends { "nobody had told it to" } else { "looking for events" }), "{words}");
@@ -535,10 +535,10 @@ impl Process {
                 assert!(now <= most, "{case:?}: {} after the break", now - self.broken_heard.unwrap());
                 assert!(*left_behind <= usize::from(case.stuck.is_some()));
             }
-            (Trouble::Nothing, End::InOrder) => assert!(self.signals_heard > 0),
-            (_, End::Hangs { .. }) => assert!(case.stuck.is_some() && self.signals_heard > 1, "{case:?}"),
+            (Trouble::Nothing, ProgramEnd::InOrder) => assert!(self.signals_heard > 0),
+            (_, ProgramEnd::Hangs { .. }) => assert!(case.stuck.is_some() && self.signals_heard > 1, "{case:?}"),
             // It was told to end before it broke.
-            (Trouble::Breaks { .. } | Trouble::Ends(_), End::InOrder) => {
+            (Trouble::Breaks { .. } | Trouble::Ends(_), ProgramEnd::InOrder) => {
                 assert!(self.broken_first.is_none() && self.signals_heard > 0)
             }
             (trouble, end) => panic!("{trouble:?} ended as {end:?}"),

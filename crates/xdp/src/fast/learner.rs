@@ -23,11 +23,11 @@ pub struct Learner {
     fast: Arc<FastPath>,
     place: u16,
     queue: u16,
-    state: RefCell<State>,
+    state: RefCell<Lessons>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Lessons {
     waiting: Vec<Entry>,
     /// When the first of them was told.
     since: u64,
@@ -39,7 +39,7 @@ impl Learner {
     /// For a queue of the port that has this place.
     pub fn new(fast: Arc<FastPath>, place: u16, queue: u32) -> Self {
         let lately = vec![(0, 0); LATELY].into();
-        let state = RefCell::new(State { waiting: Vec::with_capacity(WAITING_MAX), since: 0, lately });
+        let state = RefCell::new(Lessons { waiting: Vec::with_capacity(WAITING_MAX), since: 0, lately });
         Self { fast, place, queue: queue as u16, state }
     }
 
@@ -51,7 +51,7 @@ impl Learner {
 
     /// Writes what may be written now, where packets wait for the lane or not.
     pub fn settle(&self, now: u64, packets_wait: bool) {
-        let State { waiting, since, lately } = &mut *self.state.borrow_mut();
+        let Lessons { waiting, since, lately } = &mut *self.state.borrow_mut();
         if waiting.is_empty() || now < *since + if packets_wait { WAITS_MAX } else { SETTLES } {
             return;
         }

@@ -8,7 +8,8 @@ use crate::wire::{
 };
 use corelane_os::netlink::generic::{Family, ask, attributes};
 use corelane_os::testing::skip;
-use corelane_seam::{CapturedPort, FRAMES_MAX, FaultyPort, Frame, FrameMemory, Port, PortFaults, Reason};
+use corelane_seam::{FRAMES_MAX, Frame, FrameMemory, Port, Reason};
+use corelane_sim::{CapturedPort, FaultyPort, PortFaults};
 use corelane_xdp::{Error, Interface, Loss, Ours, Queue, afxdp, packet, ports_for, tap};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::io::{BufRead, BufReader, Write};

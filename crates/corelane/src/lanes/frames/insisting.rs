@@ -15,9 +15,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// Gives orders to lanes, and goes on until they are taken. Of one source: orders of two are in no order.
-pub(crate) struct Insisting(Arc<Shared>);
+pub(crate) struct Insisting(Arc<Teller>);
 
-struct Shared {
+struct Teller {
     tell: Tell<Policy>,
     owed: Mutex<Owed>,
 }
@@ -33,7 +33,7 @@ impl Insisting {
     /// For so many lanes.
     pub(crate) fn new(tell: Tell<Policy>, lanes: usize) -> Self {
         let owed = Owed { lanes: (0..lanes).map(|_| VecDeque::new()).collect(), is_told: false };
-        Self(Arc::new(Shared { tell, owed: Mutex::new(owed) }))
+        Self(Arc::new(Teller { tell, owed: Mutex::new(owed) }))
     }
 
     /// Whether an order waits until a lane has room for it, which is looked at now.
@@ -60,7 +60,7 @@ impl Insisting {
     }
 }
 
-impl Shared {
+impl Teller {
     fn lock(&self) -> MutexGuard<'_, Owed> {
         // A panic leaves nothing by halves: each order is in its list or told.
         self.owed.lock().unwrap_or_else(PoisonError::into_inner)

@@ -12,21 +12,21 @@ pub struct Dimension {
     /// What is set now; it is one of the values, listed or not.
     pub start: u32,
     /// Where to look first.
-    pub first: Way,
+    pub first: Towards,
     /// What its values are, as far as the tuner has to know.
     pub bears: Bears,
 }
 
 /// Towards greater or smaller values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Towards {
     /// Greater.
     Up,
     /// Smaller.
     Down,
 }
 
-impl Way {
+impl Towards {
     pub(super) const fn other(self) -> Self {
         match self {
             Self::Up => Self::Down,
@@ -64,10 +64,10 @@ impl Dimension {
     }
 
     /// The value so many steps further.
-    pub(super) fn further(&self, at: usize, way: Way, steps: usize) -> Option<usize> {
+    pub(super) fn further(&self, at: usize, way: Towards, steps: usize) -> Option<usize> {
         let to = match way {
-            Way::Up => at.checked_add(steps),
-            Way::Down => at.checked_sub(steps),
+            Towards::Up => at.checked_add(steps),
+            Towards::Down => at.checked_sub(steps),
         };
         to.filter(|to| *to < self.values.len())
     }

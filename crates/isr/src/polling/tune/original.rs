@@ -1,7 +1,7 @@
 //! What can be tuned of the original's controller: the clock's ticks and its knobs.
 
 use super::super::knobs::{Knob, Knobs};
-use super::dimension::{Bears, Dimension, Settings, Way};
+use super::dimension::{Bears, Dimension, Settings, Towards};
 
 /// The name of the clock's ticks a second among the dimensions.
 pub const TICKS: &str = "hz";
@@ -17,16 +17,16 @@ pub fn dimensions(hz: u32, knobs: &Knobs) -> Vec<Dimension> {
         name: TICKS,
         values: vec![100, 250, 500, 1000, 1500, 2500, 4000, 6000],
         start: hz,
-        first: Way::Up,
+        first: Towards::Up,
         bears: Bears::Nothing,
     };
     vec![
         hz,
-        of(Knob::UserFrac, &[10, 20, 30, 40, 50, 60, 70, 80, 90], Way::Down, Bears::UserShare),
-        of(Knob::IdlePoll, &[0, 1], Way::Up, Bears::Nothing),
-        of(Knob::BurstMax, &[40, 75, 150, 300, 600, 1200], Way::Up, Bears::Burst),
-        of(Knob::EachBurst, &[2, 5, 10, 20, 40], Way::Up, Bears::Nothing),
-        of(Knob::RegFrac, &[5, 20, 50, 100], Way::Up, Bears::Nothing),
+        of(Knob::UserFrac, &[10, 20, 30, 40, 50, 60, 70, 80, 90], Towards::Down, Bears::UserShare),
+        of(Knob::IdlePoll, &[0, 1], Towards::Up, Bears::Nothing),
+        of(Knob::BurstMax, &[40, 75, 150, 300, 600, 1200], Towards::Up, Bears::Burst),
+        of(Knob::EachBurst, &[2, 5, 10, 20, 40], Towards::Up, Bears::Nothing),
+        of(Knob::RegFrac, &[5, 20, 50, 100], Towards::Up, Bears::Nothing),
     ]
 }
 

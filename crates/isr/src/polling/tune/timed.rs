@@ -1,7 +1,7 @@
 //! What can be tuned of the controller that goes by the clock.
 
 use super::super::knobs::{Knob, Knobs};
-use super::dimension::{Bears, Dimension, Way};
+use super::dimension::{Bears, Dimension, Towards};
 
 /// The dimensions of a controller with these knobs: the most promising first.
 #[must_use]
@@ -11,8 +11,8 @@ pub fn dimensions(knobs: &Knobs) -> Vec<Dimension> {
         Dimension { name, values, start, first, bears }
     };
     vec![
-        of(Knob::UserFrac, &[10, 20, 30, 40, 50, 60, 70, 80, 90], Way::Down, Bears::UserShare),
-        of(Knob::EachBurst, &[8, 16, 32, 64], Way::Down, Bears::Nothing),
-        of(Knob::BurstMax, &[64, 128, 256, 1024, 20_000], Way::Down, Bears::Burst),
+        of(Knob::UserFrac, &[10, 20, 30, 40, 50, 60, 70, 80, 90], Towards::Down, Bears::UserShare),
+        of(Knob::EachBurst, &[8, 16, 32, 64], Towards::Down, Bears::Nothing),
+        of(Knob::BurstMax, &[64, 128, 256, 1024, 20_000], Towards::Down, Bears::Burst),
     ]
 }

@@ -35,7 +35,7 @@ impl fmt::Display for Why {
 
 /// Why nothing more is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum WhyDone {
     /// No packet came.
     NothingCame,
     /// Each packet that came was carried: no settings can do better.
@@ -46,7 +46,7 @@ pub enum End {
     Measured,
 }
 
-impl fmt::Display for End {
+impl fmt::Display for WhyDone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NothingCame => "no packet came, so nothing can be compared: tune under load",

@@ -2,7 +2,7 @@
 
 use super::card::run;
 use corelane_isr::polling::card::{Card, Machine, PUBLISHED, RULES_FLAT, RULES_SKIPTO, RULES_TREE};
-use corelane_isr::polling::tune::{Bears, Dimension, End, Limits, Seen, Settings, Step, Tuner, Way, Why, original};
+use corelane_isr::polling::tune::{Bears, Dimension, Limits, Seen, Settings, Towards, TuneStep, Tuner, Why, WhyDone, original};
 use corelane_isr::polling::{Knob, Knobs};
 use corelane_seam::Random;
 
@@ -35,13 +35,13 @@ fn tuned_with(limits: Limits, seed: u64, more: Option<Dimension>) -> (u32, Knobs
     card.second();
     loop {
         match tuner.seen(noisy(card.second().seen(), random)) {
-            Step::Try { settings, .. } => {
+            TuneStep::Try { settings, .. } => {
                 let (hz, knobs) = original::knobs(&settings, first.hz, &first.knobs);
                 assert!(limits.user_share.is_none_or(|least| knobs.user_frac >= least), "{settings}");
                 card.set(hz, knobs).unwrap();
                 card.set_rules(rules(&settings));
             }
-            Step::Done { best, .. } => {
+            TuneStep::Done { best, .. } => {
                 let (hz, knobs) = original::knobs(&best, first.hz, &first.knobs);
                 return (hz, knobs, rules(&best), tuner);
             }
@@ -71,7 +71,7 @@ fn x_17_the_tuner_goes_the_published_way_to_its_last_step() {
     let last = PUBLISHED[PUBLISHED.len() - 1];
     let bar = run(Machine { rules: last.rules, ..Machine::GATEWAY }, last.hz, last.knobs).mbytes;
     let values = vec![RULES_FLAT, RULES_SKIPTO, RULES_TREE];
-    let way = Dimension { name: RULES, values, start: RULES_FLAT, first: Way::Down, bears: Bears::Nothing };
+    let way = Dimension { name: RULES, values, start: RULES_FLAT, first: Towards::Down, bears: Bears::Nothing };
     let mut found_again = 0;
     for seed in 0..12 {
         let (hz, knobs, rules, tuner) = tuned_with(LIMITS, seed, Some(way.clone()));
@@ -101,7 +101,7 @@ fn climb(
     tuner: &mut Tuner,
     start: &[Dimension],
     mut landscape: impl FnMut(&dyn Fn(&str) -> u32, u32) -> Seen,
-) -> (Settings, End) {
+) -> (Settings, WhyDone) {
     let mut now: Option<Settings> = None;
     for time in 0..1000 {
         let settings = now.clone();
@@ -110,8 +110,8 @@ fn climb(
             None => start.iter().find(|dimension| dimension.name == name).unwrap().start,
         };
         match tuner.seen(landscape(&value, time)) {
-            Step::Try { settings, .. } => now = Some(settings),
-            Step::Done { best, why } => return (best, why),
+            TuneStep::Try { settings, .. } => now = Some(settings),
+            TuneStep::Done { best, why } => return (best, why),
         }
     }
     panic!("it does not end: {:?}", tuner.lines());
@@ -119,7 +119,7 @@ fn climb(
 
 /// What a lane has in place of ticks and bursts.
 fn lane() -> Vec<Dimension> {
-    let of = |name, values: &[u32], start, bears| Dimension { name, values: values.to_vec(), start, first: Way::Up, bears };
+    let of = |name, values: &[u32], start, bears| Dimension { name, values: values.to_vec(), start, first: Towards::Up, bears };
     vec![
         of("poll_us", &[10, 20, 50, 100, 200, 500], 50, Bears::Nothing),
         of("user_share", &[20, 40, 60, 80], 80, Bears::UserShare),
@@ -150,7 +150,7 @@ fn where_nothing_makes_a_difference_noise_ends_it_in_time_and_nothing_worse_is_c
             let goodput = if value("user_share") == 80 { 100_000 } else { 90_000 };
             noisy(Seen { goodput, ..BUSY }, random)
         });
-        assert!(tuner.measurements() <= 60 && [End::Measured, End::NothingHelps].contains(&why));
+        assert!(tuner.measurements() <= 60 && [WhyDone::Measured, WhyDone::NothingHelps].contains(&why));
         assert_eq!(best.get("user_share"), Some(80), "{:?}", tuner.lines());
     }
 }
@@ -163,7 +163,7 @@ fn what_says_nothing_ends_it_in_words() {
         let (best, why) = climb(&mut tuner, &start, |_, time| landscape(time));
         assert_eq!(best.to_string(), "poll_us 50, user_share 80");
         let again = tuner.seen(BUSY);
-        assert_eq!(again, Step::Done { best, why }, "it has ended");
+        assert_eq!(again, TuneStep::Done { best, why }, "it has ended");
         (tuner.measurements(), tuner.lines().last().unwrap().clone())
     };
     let line = "no packet came, so nothing can be compared: tune under load: poll_us 50, user_share 80";
@@ -187,7 +187,7 @@ fn it_ends_with_the_best_however_few_measurements_it_has() {
         let (best, why) =
             climb(&mut tuner, &start, |value, _| Seen { goodput: 100_000 + 1000 * u64::from(value("poll_us")), ..BUSY });
         assert_eq!(tuner.measurements(), measurements.max(1));
-        assert_eq!(why, End::Measured);
+        assert_eq!(why, WhyDone::Measured);
         assert!(best.get("poll_us") >= Some(50));
     }
 }
@@ -198,7 +198,7 @@ fn the_share_that_is_asked_for_holds_from_the_start() {
     let limits = Limits { user_share: Some(50), measurements: 40 };
     let start: Vec<_> = lane().into_iter().map(|dimension| Dimension { start: 20, ..dimension }).collect();
     let mut tuner = Tuner::new(limits, start.clone());
-    let Step::Try { settings, why } = tuner.seen(Seen { goodput: 1 << 40, ..BUSY }) else { panic!("it ends") };
+    let TuneStep::Try { settings, why } = tuner.seen(Seen { goodput: 1 << 40, ..BUSY }) else { panic!("it ends") };
     assert_eq!((settings.get("user_share"), why), (Some(60), Why::Share), "what was measured does not count");
     let mut least = u32::MAX;
     let (best, _) = climb(&mut tuner, &start, |value, time| {
@@ -233,7 +233,7 @@ fn a_gain_below_a_hundredth_changes_nothing() {
         let goodput = if value("poll_us") == 100 { 100_900 } else { 100_000 };
         Seen { goodput, ..BUSY }
     });
-    assert_eq!((best.to_string().as_str(), why), ("poll_us 50, user_share 80", End::NothingHelps));
+    assert_eq!((best.to_string().as_str(), why), ("poll_us 50, user_share 80", WhyDone::NothingHelps));
 }
 
 /// What was found better is measured twice more before anything is compared with it.
@@ -266,7 +266,7 @@ fn what_takes_far_less_of_the_cpu_is_kept() {
         let (values, bears) = (values.to_vec(), Bears::Nothing);
         Dimension { name, values, start, first, bears }
     };
-    let start = vec![of("ring", &[50, 100], 50, Way::Up), of("cost", &[1, 2], 2, Way::Down)];
+    let start = vec![of("ring", &[50, 100], 50, Towards::Up), of("cost", &[1, 2], 2, Towards::Down)];
     let mut tuner = Tuner::new(LIMITS, start.clone());
     let (best, _) = climb(&mut tuner, &start, |value, _| {
         let goodput = (u64::from(value("ring")) * 1000).min(100_200 / u64::from(value("cost")));
@@ -289,7 +289,7 @@ fn a_load_that_changes_meanwhile_is_noticed() {
 #[test]
 fn a_bound_of_the_burst_is_tried_only_where_the_burst_comes_near() {
     let bound =
-        |start| vec![Dimension { name: "burst_max", values: vec![75, 150, 300], start, first: Way::Up, bears: Bears::Burst }];
+        |start| vec![Dimension { name: "burst_max", values: vec![75, 150, 300], start, first: Towards::Up, bears: Bears::Burst }];
     for (start, burst, tried) in [(150, 64, false), (150, 76, true), (75, 37, false), (75, 38, true)] {
         let mut tuner = Tuner::new(LIMITS, bound(start));
         climb(&mut tuner, &bound(start), |_, _| Seen { burst, ..BUSY });
@@ -304,7 +304,7 @@ fn any_measurements_and_any_dimensions_end() {
     for _ in 0..200 {
         let dimension = |name, bears, random: &mut Random| {
             let values = (0..random.below(4)).map(|_| random.bits() as u32).collect();
-            Dimension { name, values, start: random.bits() as u32, first: [Way::Up, Way::Down][random.index(2)], bears }
+            Dimension { name, values, start: random.bits() as u32, first: [Towards::Up, Towards::Down][random.index(2)], bears }
         };
         let start = [("a", Bears::UserShare), ("b", Bears::Burst), ("c", Bears::Nothing)]
             .map(|(name, bears)| dimension(name, bears, random));
@@ -328,7 +328,7 @@ fn settings_of_the_original_are_in_range_in_any_combination() {
     for _ in 0..300 {
         let mut tuner = Tuner::new(Limits { user_share: None, measurements: 20 }, start.clone());
         for _ in 0..20 {
-            let Step::Try { settings, .. } = tuner.seen(Seen { goodput: random.below(1000), ..BUSY }) else { break };
+            let TuneStep::Try { settings, .. } = tuner.seen(Seen { goodput: random.below(1000), ..BUSY }) else { break };
             let (hz, knobs) = original::knobs(&settings, 1000, &knobs);
             knobs.check(hz).unwrap();
             assert_eq!(settings.get(Knob::UserFrac.name()), Some(knobs.user_frac));

@@ -1,6 +1,6 @@
 //! Calls that a port around a port passes on as they are.
 
-/// Passes on what a wrapper leaves as it is: what the port is, `and losses` with its end, `and when` it acts.
+/// Passes on what a wrapper leaves as it is: what the port is and its end, `and when` it acts.
 macro_rules! of_inner {
     () => {
         fn facts(&self) -> PortFacts {
@@ -27,17 +27,13 @@ macro_rules! of_inner {
             self.inner.state()
         }
 
-        fn offload(&self) -> Option<std::rc::Rc<dyn crate::learnt::Offload>> {
+        fn offload(&self) -> Option<Rc<dyn Offload>> {
             self.inner.offload()
         }
 
         fn has_more(&self) -> bool {
             self.inner.has_more()
         }
-
-    };
-    (and losses) => {
-        of_inner!();
 
         fn worked(&self) -> Worked {
             self.inner.worked()
@@ -52,7 +48,7 @@ macro_rules! of_inner {
         }
     };
     (and when) => {
-        of_inner!(and losses);
+        of_inner!();
 
         fn wakes_at(&self) -> Option<u64> {
             self.inner.wakes_at()

@@ -2,10 +2,8 @@
 //!
 //! Nothing is written to a file here, for a lane never waits for one: the stream gathers in bounded memory, and who captures takes it away.
 
-use crate::error::Fault;
-use crate::frame::{Frame, FrameMemory};
 use crate::passing::of_inner;
-use crate::port::{Lost, Port, PortFacts, PortState, Taken, Worked};
+use corelane_seam::{Fault, Frame, FrameMemory, Lost, Offload, Port, PortFacts, PortState, Taken, Worked};
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;

@@ -1,9 +1,7 @@
 //! Ports around ports: counting, and faults on purpose.
 
-use crate::error::Fault;
-use crate::frame::{Frame, FrameMemory};
 use crate::passing::of_inner;
-use crate::port::{Lost, Port, PortFacts, PortState, Taken, Worked};
+use corelane_seam::{Fault, Frame, FrameMemory, Lost, Offload, Port, PortFacts, PortState, Taken, Worked};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -194,7 +192,7 @@ impl<P: Port, R: FnMut() -> u64> FaultyPort<P, R> {
 }
 
 impl<P: Port, R: FnMut() -> u64> Port for FaultyPort<P, R> {
-    of_inner!(and losses);
+    of_inner!();
 
     fn wakes_at(&self) -> Option<u64> {
         let delayed = self.delayed.iter().map(|(due, _)| *due).min();
