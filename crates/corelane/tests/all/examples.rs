@@ -40,6 +40,9 @@ pub mod shop;
 #[path = "../../examples/store.rs"]
 mod store;
 #[allow(dead_code)] // its main
+#[path = "../../examples/upper.rs"]
+mod upper;
+#[allow(dead_code)] // its main
 #[path = "../../examples/whoami.rs"]
 mod whoami;
 
