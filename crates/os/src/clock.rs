@@ -4,10 +4,7 @@ use rustix::io::retry_on_intr;
 use rustix::param::clock_ticks_per_second;
 use rustix::thread::{clock_nanosleep_absolute, current_timer_slack, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use std::fs::File;
-use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
 
 /// Nanoseconds of CLOCK_MONOTONIC (clock_gettime(2)).
 pub fn now() -> u64 {
@@ -65,28 +62,6 @@ pub fn cpu_of_this_thread() -> u64 {
     nanoseconds(time.tv_sec, time.tv_nsec)
 }
 
-/// For how long a thread was ready to run while others had its CPU (`/proc/thread-self/schedstat`, sched-stats in the kernel's documentation). What a hypervisor took is not in it.
-#[derive(Debug)]
-pub struct RunDelay(File);
-
-impl RunDelay {
-    /// That of the calling thread, whoever asks later.
-    ///
-    /// # Errors
-    /// `NotFound` if the kernel counts none (CONFIG_SCHED_INFO), and what hides /proc.
-    pub fn of_this_thread() -> io::Result<Self> {
-        File::open("/proc/thread-self/schedstat").map(Self)
-    }
-
-    /// Nanoseconds since the thread began; none once it has ended.
-    pub fn nanoseconds(&self) -> Option<u64> {
-        // Three numbers of 20 digits at the most.
-        let mut text = [0; 64];
-        let read = self.0.read_at(&mut text, 0).ok()?;
-        std::str::from_utf8(&text[..read]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
-    }
-}
-
 /// Asks a clock that is made of a number and what it counts: clock_getcpuclockid(3) gives the same, for processes only.
 fn cpu_clock(id: u32, per_thread: i32) -> Option<u64> {
     const RUN_TIME: i32 = 2;
@@ -131,24 +106,6 @@ mod tests {
         assert!(now() >= until);
         assert_eq!(current_timer_slack(), slack);
         sleep_until(0);
-    }
-
-    #[test]
-    fn a_thread_that_others_keep_off_their_cpu_has_a_run_delay() {
-        let delay = RunDelay::of_this_thread().unwrap();
-        let before = delay.nanoseconds().unwrap();
-        let cpus = rustix::thread::sched_getaffinity(None).unwrap();
-        let mut one = rustix::thread::CpuSet::new();
-        one.set((0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| cpus.is_set(*cpu)).unwrap());
-        rustix::thread::sched_setaffinity(None, &one).unwrap();
-        let ends = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            // It has the same CPU, and wants all of it.
-            scope.spawn(|| while !ends.load(std::sync::atomic::Ordering::Relaxed) {});
-            while delay.nanoseconds().unwrap() < before + 1_000_000 {}
-            ends.store(true, std::sync::atomic::Ordering::Relaxed);
-        });
-        rustix::thread::sched_setaffinity(None, &cpus).unwrap();
     }
 
     #[test]

@@ -47,15 +47,9 @@ pub struct Stack<D> {
     polling: Polling,
     /// Nanoseconds that the last collect slept, if packets came with it.
     slept: Option<u64>,
-    /// Nanoseconds for which others kept the lane off its CPU so far, where that is known; and as it was when the lane rested last.
-    run_delay: Option<RunDelay>,
-    delayed: Option<u64>,
     /// The number of the send that a port was given last.
     sends: u64,
 }
-
-/// Tells for how many nanoseconds a thread was ready to run while others had its CPU; none if that is not known any more.
-pub type RunDelay = Box<dyn FnMut() -> Option<u64>>;
 
 impl<D: Driver> Stack<D> {
     /// A stack over `port`, which the driver below drives. Datagrams are handed over in memory of `arena`, the lane's, and in batches as `tuning`
@@ -99,8 +93,6 @@ impl<D: Driver> Stack<D> {
             handled: 0,
             polling,
             slept: None,
-            run_delay: None,
-            delayed: None,
             sends: 0,
         })
     }
@@ -337,27 +329,11 @@ impl<D: Driver> Stack<D> {
         }
     }
 
-    /// From now on a lane that is to rest asks this first: what others had of its time already is theirs.
-    pub fn set_run_delay(&mut self, run_delay: RunDelay) {
-        self.run_delay = Some(run_delay);
-    }
-
-    /// Tells the controller what others had since the last rest.
-    fn settle_with_others(&mut self) {
-        let delayed = self.run_delay.as_mut().and_then(|run_delay| run_delay());
-        if let Some((now, before)) = delayed.zip(self.delayed) {
-            self.polling.others_had(now.saturating_sub(before));
-        }
-        self.delayed = delayed;
-    }
-
     /// Leaves the CPU to other programs until then, whatever comes; what was submitted is carried out before. Its ends, and what else there is to hand over, are handed over behind.
     fn leave_to_others(&mut self, until: u64, completions: &mut Vec<Completion>) {
         let slept = self.below.rest(until, completions);
         self.slept = Some(slept);
         self.polling.rested(self.below.now(), slept);
-        // To be woken late is a part of the rest.
-        self.delayed = self.run_delay.as_mut().and_then(|run_delay| run_delay());
     }
 
     /// Takes what is the stack's own out of the completions from `start` on, and does what comes of it. Returns whether packets have another go at once.
@@ -579,9 +555,6 @@ impl<D: Driver> Driver for Stack<D> {
             self.before(wait, left);
             let (mut waits, from) = (self.wait(wait), completions.len());
             self.slept = (waits == Wait::No).then_some(0);
-            if self.polling.rests_until().is_some() {
-                self.settle_with_others();
-            }
             if let Some(until) = self.polling.rests_until() {
                 self.leave_to_others(until, completions);
                 // Packets may use up the lane's part each time: what came to sockets of the kernel is looked at behind each rest all the same.

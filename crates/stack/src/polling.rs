@@ -195,13 +195,6 @@ impl Polling {
         }
     }
 
-    /// Before the lane rests: others had its CPU for so long while it wanted it, since its last rest. Then it may go on.
-    pub fn others_had(&mut self, nanoseconds: u64) {
-        if let Controller::Timed(timed) = &mut self.controller {
-            timed.others_had(nanoseconds);
-        }
-    }
-
     /// The lane was to leave its CPU to others until now, and did so for that long. Before, it carried out what its services had submitted.
     pub fn rested(&mut self, now: u64, slept: u64) {
         if let Controller::Timed(timed) = &mut self.controller {
@@ -516,19 +509,6 @@ mod tests {
             let share = asleep * 100 / now;
             assert!(share.abs_diff(user_frac) <= 2, "{share} for {user_frac}");
         }
-    }
-
-    #[test]
-    fn what_others_had_in_the_middle_of_a_turn_is_not_kept_for_them_again() {
-        let mut polling = polling(&["user_frac=50", "other_programs=1"]);
-        let held_after = |polling: &mut Polling, now: u64, took: u64, theirs: u64| {
-            collect(polling, [now, now, now + took], Wait::No, 16);
-            let before = polling.rests_until().is_some();
-            polling.others_had(theirs);
-            (before, polling.rests_until().is_some())
-        };
-        assert_eq!(held_after(&mut polling, 0, 3_000_000, 2_990_000), (true, false));
-        assert_eq!(held_after(&mut polling, 3_000_000, 3_000_000, 10_000), (true, true), "the lane had that itself");
     }
 
     #[test]

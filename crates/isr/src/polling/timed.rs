@@ -10,8 +10,7 @@
 //! ```
 //!
 //! Beside other programs the account is the whole lane's: it grows as ever, and shrinks by what services and tasks of the lane take as well. So it fills while the lane sleeps. Packets
-//! are held when it is empty, and the lane is to rest then, with its services and tasks, for 1 to 3 milliseconds and longer. Before it rests it is told for how long others kept it off its CPU
-//! meanwhile ([`Timed::others_had`]): that was theirs, and counts so.
+//! are held when it is empty, and the lane is to rest then, with its services and tasks, for 1 to 3 milliseconds and longer.
 //!
 //! So over PERIOD and longer the network has at most 100 - user_frac per cent while others want the rest, whatever a packet costs and however fast they
 //! come, and others have at most user_frac per cent while packets wait ([`Timed::is_network_first`]).
@@ -25,7 +24,7 @@ pub const PERIOD: u64 = 500_000;
 /// lane that slept for others wakes late. What services take beyond the account is made up for as far as that, too.
 const LATE: u64 = 8 * PERIOD;
 /// For how long a lane rests at least, where it leaves its CPU to other programs; and at most, that its own part of it be [`RUN`]. To fall asleep and to wake up takes 20 us of its own
-/// part, and what it has in its caches is not there any more: 60 us in all, which are to be little beside what it does between two rests.
+/// part, and what it had in its caches is not there any more: that is to be little beside what it does between two rests.
 const REST: u64 = 2 * PERIOD;
 const LONGEST_REST: u64 = 6 * PERIOD;
 const RUN: u64 = PERIOD / 2;
@@ -49,18 +48,8 @@ pub struct Timed {
     /// Nanoseconds that a frame costs, 16 times; 0 before the first.
     cost: u64,
     is_held: bool,
-    /// The account as it was known to be right, and what was said since then.
-    settled: i64,
-    said: Said,
     /// What the network is seen to have.
     counts: TimedCounts,
-}
-
-/// Nanoseconds for which others are said to have had the time, and the lane.
-#[derive(Clone, Copy, Debug, Default)]
-struct Said {
-    slept: u64,
-    charged: u64,
 }
 
 /// What was counted.
@@ -76,17 +65,16 @@ impl Timed {
     /// A network that has taken nothing yet.
     #[must_use]
     pub fn new(knobs: Knobs, other_programs: bool) -> Self {
-        let (said, counts) = (Said::default(), TimedCounts::default());
-        let mut new = Self { knobs, other_programs, account: 0, cost: 0, is_held: false, settled: 0, said, counts };
-        new.settle(new.most());
+        let counts = TimedCounts::default();
+        let mut new = Self { knobs, other_programs, account: 0, cost: 0, is_held: false, counts };
+        new.account = new.most();
         new
     }
 
     /// From now on these hold; nothing is owed from before.
     pub fn set(&mut self, knobs: Knobs, other_programs: bool) {
         (self.knobs, self.other_programs) = (knobs, other_programs);
-        self.is_held = false;
-        self.settle(self.most());
+        (self.account, self.is_held) = (self.most(), false);
     }
 
     /// What was counted.
@@ -124,12 +112,7 @@ impl Timed {
 
     /// The lane slept for so long, or others had its time in another way.
     pub fn slept(&mut self, nanoseconds: u64) {
-        self.said.slept = self.said.slept.saturating_add(nanoseconds);
-        self.account = self.account.saturating_add(self.share(nanoseconds));
-        if self.account >= self.reserve() {
-            // What was said before has no part in that any more.
-            self.settle(self.reserve());
-        }
+        self.account = self.account.saturating_add(self.share(nanoseconds)).min(self.reserve());
         // What the rest itself took of the lane's part is lacking now. It would be as much after another one.
         let enough = if self.tells_sleep() { self.enough() / 2 } else { self.enough() };
         if self.is_held && self.account >= enough {
@@ -141,7 +124,7 @@ impl Timed {
     pub fn network_took(&mut self, nanoseconds: u64, frames: u64) -> u64 {
         let took = nanoseconds.min(self.longest(frames));
         took.saturating_mul(16).checked_div(frames).into_iter().for_each(|cost| self.note_cost(cost));
-        // Beside other programs an interruption counts as the lane's until it is known whose it was. What nobody had stays the lane's, as it is theirs in a rest: both lose alike.
+        // Beside other programs an interruption counts as the lane's, in a turn, as it counts as theirs in a rest: what nobody had is then lost by both alike.
         self.charge(if self.tells_sleep() { nanoseconds } else { took });
         took
     }
@@ -149,27 +132,11 @@ impl Timed {
     /// The network took so long, of which all was its own: receiving what became nobody's frame, or sending.
     pub fn charge(&mut self, nanoseconds: u64) {
         let took = nanoseconds.min(INTERRUPTED * PERIOD);
-        self.said.charged = self.said.charged.saturating_add(took);
         self.account = (self.account + self.share(took) - took.cast_signed()).max(-self.owed());
         if self.account <= 0 && !self.is_idle() && !self.is_held {
             self.is_held = true;
             self.counts.held += 1;
         }
-    }
-
-    /// Of the time since this was said last, others had so much while the lane wanted it: what of that was charged was theirs. For a lane beside other programs that is held, before it
-    /// rests; it may go on.
-    pub fn others_had(&mut self, nanoseconds: u64) {
-        let Said { slept, charged } = self.said;
-        let own = i64::try_from(charged.saturating_sub(nanoseconds)).unwrap_or(i64::MAX);
-        self.settle(self.settled.saturating_add(self.share(slept.saturating_add(charged))).saturating_sub(own));
-        self.is_held &= self.account <= 0;
-    }
-
-    /// The account is known to be so much, as far as it may.
-    fn settle(&mut self, account: i64) {
-        self.account = account.clamp(-self.owed(), self.reserve());
-        (self.settled, self.said) = (self.account, Said::default());
     }
 
     /// Nobody else wants the lane's time now: the network goes on, if that time is not other programs'.

@@ -4,7 +4,6 @@ use super::memory::{FRAME_BYTES, ring_of};
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use corelane_lane::{Ear, Mesh, Works};
-use corelane_os::clock::RunDelay;
 use corelane_os::scheduling::Scheduling;
 use corelane_seam::parcel::{AbroadLimits, Parcel, ParcelHome};
 use corelane_seam::{Arena, Driver, FrameMemory, Level, Record, Tuning};
@@ -74,9 +73,7 @@ impl LaneFrames {
         tuning: Tuning,
     ) -> Result<(Stack<D>, Packets, Homeward), Error> {
         let refused = |why: String| Error::Setting { name: "packet", why };
-        let is_foremost = self.settings.polling.is_some_and(|polling| polling.other_programs);
-        let run_delay = is_foremost.then(RunDelay::of_this_thread).and_then(Result::ok);
-        if is_foremost {
+        if self.settings.polling.is_some_and(|polling| polling.other_programs) {
             let refused =
                 |error| Error::System { what: "putting a lane before other programs (sched_setattr, CAP_SYS_NICE)", error };
             FOREMOST.of_one_thread().give_to(0).map_err(refused)?;
@@ -90,11 +87,7 @@ impl LaneFrames {
             ports.push(queue.port(memory, ring_of(frames)).map_err(|why| refused(why.to_string()))?);
         }
         let stack = Stack::with_ports(driver, arena.clone(), tuning, ports, &self.settings);
-        let mut stack = stack.map_err(|why| refused(why.to_string()))?;
-        // Where it is not known, what others take in the middle of a turn counts as the lane's.
-        if let Some(run_delay) = run_delay {
-            stack.set_run_delay(Box::new(move || run_delay.nanoseconds()));
-        }
+        let stack = stack.map_err(|why| refused(why.to_string()))?;
         let mut packets = stack.packets(self.crossing);
         packets.set_ear(self.ear);
         if !self.news.is_empty() {
