@@ -390,12 +390,15 @@ impl Server {
         line.and_then(|line| line.split_whitespace().next()?.parse().ok()).expect("the field is a number")
     }
 
-    /// KiB that it is resident in, exactly: what its status says may lag behind by what each thread has not told yet (proc_pid_smaps_rollup(5)).
+    /// KiB that it is resident in but for files, whose pages come and go with the memory of the machine; exactly, where its status lags behind (proc_pid_smaps_rollup(5)).
     pub fn resident_kib(&self) -> u64 {
         let path = format!("/proc/{}/smaps_rollup", self.pid());
         let text = fs::read_to_string(path).expect("the server is there");
-        let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
-        line.and_then(|line| line.split_whitespace().next()?.parse().ok()).expect("the line is a number")
+        let kib = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("Linux 5.4 and later tell it");
+            line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok()).expect("the line is a number")
+        };
+        kib("Pss_Anon:") + kib("Pss_Shmem:")
     }
 
     /// Where its lanes may run: the name of each thread and its list of CPUs (proc_pid_status(5)).
