@@ -390,7 +390,8 @@ impl Server {
         line.and_then(|line| line.split_whitespace().next()?.parse().ok()).expect("the field is a number")
     }
 
-    /// KiB that it is resident in but for files, whose pages come and go with the memory of the machine; exactly, where its status lags behind (proc_pid_smaps_rollup(5)).
+    /// KiB that it is resident in, exactly: its status lags behind by what each thread has not told yet (proc_pid_smaps_rollup(5)). Pages of files are not
+    /// among them: those come and go with the memory of the machine.
     pub fn resident_kib(&self) -> u64 {
         let path = format!("/proc/{}/smaps_rollup", self.pid());
         let text = fs::read_to_string(path).expect("the server is there");
