@@ -280,7 +280,7 @@ catalogue! {
         ConnectionsMaxHits "connections_max_hits" Counter "hits" "Times no more were accepted at the service's limit of connections: new ones wait in the backlog.";
         ConnectionsPerPeerMaxHits "connections_per_peer_max_hits" Counter "hits" "Connections reset at once because their peer had its share already, and none that rested.";
         HandshakesMaxHits "handshakes_max_hits" Counter "hits" "Connections that waited because their peer had its share of the handshakes under way, or the service had as many as its limit.";
-        ShareEndings "share_endings" Counter "connections" "Connections reset because their peer had most of the connections, handshakes or tasks, and others needed some.";
+        ShareEndings "share_endings" Counter "connections" "Connections reset to make room: their peer had its share of connections, handshakes or tasks, and one more of its own or others needed some.";
         HandshakeLimitHits "handshake_limit_hits" Counter "hits" "Connections aborted because the handshake of their transform was not over within the handshake limit.";
         RequestsInFlightMaxHits "requests_in_flight_max_hits" Counter "hits" "Times reading paused because too many requests were unanswered.";
         RecordMaxHits "record_max_hits" Counter "hits" "Connections closed because a record was longer than the record limit.";
