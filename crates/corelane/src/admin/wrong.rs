@@ -221,7 +221,9 @@ fn meaning(name: &str) -> Option<String> {
         ("memory_hits" | "memory_endings" | "memory_limit_hits", ..) => {
             "a lane's memory is short: more of it (--memory), or lower limits output_high and record_max".to_owned()
         }
-        ("share_endings", ..) => "ended to make room, of those who had their share of a bound: the log says whose they were".to_owned(),
+        ("share_endings", ..) => {
+            "ended to make room, of those who had their share of a bound: the log says whose they were".to_owned()
+        }
         ("connections_cap_hits", ..) => {
             "a lane has as many connections of all services as it may: a higher bound (--limit connections_max)".to_owned()
         }
