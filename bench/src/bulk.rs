@@ -66,7 +66,7 @@ pub struct Arguments {
     #[command(flatten)]
     manner: Manner,
     /// One cell alone; may be given again.
-    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = PossibleValuesParser::new(CELLS.iter().map(|cell| cell.name).chain([through::NAME, beside::NAME])))]
+    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = PossibleValuesParser::new(names()))]
     only: Vec<String>,
     #[command(flatten)]
     ours: Ours,
@@ -93,9 +93,9 @@ impl Arguments {
             })?;
             findings.show(&table(&rounds), &rounds, judge(cell, &rounds))?;
         }
-        if wants(&self.only, through::NAME) {
-            let rounds = through::run(stage, &road, extent, interrupt).context(through::NAME)?;
-            findings.show(&through::table(&rounds), &rounds, through::judge(&rounds))?;
+        for cell in through::CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
+            let rounds = through::run(cell, stage, &road, extent, interrupt).context(cell.name)?;
+            findings.show(&through::table(&rounds), &rounds, through::judge(cell, &rounds))?;
         }
         if wants(&self.only, beside::NAME) {
             let rounds = beside::run(stage, &road, extent, interrupt).context(beside::NAME)?;
@@ -103,6 +103,11 @@ impl Arguments {
         }
         Ok(findings)
     }
+}
+
+/// What `--only` may name.
+fn names() -> impl Iterator<Item = &'static str> {
+    CELLS.iter().map(|cell| cell.name).chain(through::CELLS.iter().map(|cell| cell.name)).chain([beside::NAME])
 }
 
 type BulkRounds = Rounds<Sender, Sample>;

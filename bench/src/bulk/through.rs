@@ -19,11 +19,28 @@ use crate::softirq::Threads;
 use crate::stage::Stage;
 use crate::tables::{self, number};
 
-/// The name of the cell.
-pub const NAME: &str = "bulk-through";
+/// A size of messages, and what the cell is called.
+pub struct Cell {
+    /// Its name, for `--only` and the table.
+    pub name: &'static str,
+    /// Bytes of a message, of which four are asked for at once on each connection.
+    bytes: usize,
+    /// Whether its cost is judged: of smaller messages the calls weigh, and of larger ones how much a receive brings.
+    is_judged: bool,
+}
 
-/// Bytes that come together, and of the plain loop's buffer.
-const PIECE: &str = "65536";
+/// All cells.
+pub const CELLS: [Cell; 6] = [
+    Cell { name: "bulk-through-64", bytes: 64, is_judged: false },
+    Cell { name: "bulk-through-4096", bytes: 4 << 10, is_judged: false },
+    Cell { name: "bulk-through-16384", bytes: 16 << 10, is_judged: false },
+    Cell { name: "bulk-through", bytes: 64 << 10, is_judged: true },
+    Cell { name: "bulk-through-1048576", bytes: 1 << 20, is_judged: false },
+    Cell { name: "bulk-through-4194304", bytes: 4 << 20, is_judged: false },
+];
+
+/// The buffer of the plain loop.
+const BUFFER: &str = "65536";
 
 /// The server that passes them on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,34 +70,44 @@ pub struct Sample {
 ///
 /// # Errors
 /// When a program does not start, or passes nothing on.
-pub fn run(stage: &Stage, road: &Road, extent: Extent, interrupt: &Interrupt) -> Result<Rounds<Passer, Sample>> {
+pub fn run(cell: &Cell, stage: &Stage, road: &Road, extent: Extent, interrupt: &Interrupt) -> Result<Rounds<Passer, Sample>> {
     let who = vec![Passer::Corelane, Passer::Loop];
-    Rounds::take(NAME, who.clone(), extent.rounds, interrupt, |place| measure(who[place], stage, road, extent.timing))
+    let measure = |place: usize| measure(who[place], cell.bytes, stage, road, extent.timing);
+    Rounds::take(cell.name, who.clone(), extent.rounds, interrupt, measure)
 }
 
-fn measure(server: Passer, stage: &Stage, road: &Road, timing: Timing) -> Result<Sample> {
+fn measure(server: Passer, bytes: usize, stage: &Stage, road: &Road, timing: Timing) -> Result<Sample> {
     let address = road.address(&mut None)?.to_string();
     let command = match server {
         Passer::Corelane => serve(stage, road, &[format!("echo=tcp://{address}")])?,
         Passer::Loop => {
             let mut command = road.on(true, &stage.peers.join("target").join(BUILD_FOLDER).join("peer-epoll"))?;
-            command.args(["tcp", &address, PIECE]);
+            command.args(["tcp", &address, BUFFER]);
             command
         }
     };
     let server = Server::start(command)?;
     let softirq = Threads::of(&[SERVER_CPU]);
     let (own, kernel) = (server.cpu_ns()?, softirq.cpu_ns());
-    let report = load(stage, road, &address, server.pid(), timing)?;
+    let report = load(stage, road, &address, bytes, server.pid(), timing)?;
     let (own, kernel) = (server.cpu_ns()? - own, softirq.cpu_ns().zip(kernel).map_or(0, |(after, before)| after - before));
     sample(&report, 1.0 + kernel as f64 / own.max(1) as f64)
 }
 
-fn load(stage: &Stage, road: &Road, address: &str, pid: i32, timing: Timing) -> Result<Report> {
+fn load(stage: &Stage, road: &Road, address: &str, bytes: usize, pid: i32, timing: Timing) -> Result<Report> {
     let mut command = road.on(false, &stage.corelane)?;
     let [warm_up, window] = [timing.warm_up, timing.window].map(|time| format!("{}us", time.as_micros()));
     command.args(["load", "echo", &format!("tcp://{address}"), "--json", "--quiet", "--lanes", "1"]);
-    command.args(["--driver", crate::generator::DRIVER, "--connections", CONNECTIONS, "--depth", "4", "--size", PIECE]);
+    command.args([
+        "--driver",
+        crate::generator::DRIVER,
+        "--connections",
+        CONNECTIONS,
+        "--depth",
+        "4",
+        "--size",
+        &bytes.to_string(),
+    ]);
     command.args(["--warmup", &warm_up, "--duration", &window, "--server-pid", &pid.to_string()]);
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("starting the generator")?;
     serde_json::from_slice(&output.stdout).with_context(|| format!("the generator: {}", output.status))
@@ -97,7 +124,10 @@ fn sample(report: &Report, with_kernel: f64) -> Result<Sample> {
 }
 
 /// The verdict.
-pub fn judge(rounds: &Rounds<Passer, Sample>) -> Option<Verdict> {
+pub fn judge(cell: &Cell, rounds: &Rounds<Passer, Sample>) -> Option<Verdict> {
+    if !cell.is_judged {
+        return None;
+    }
     let cost = |sample: &Sample| sample.cpu_s_per_gib;
     rounds.judge(Passer::Corelane, Passer::Loop, "server's CPU per GiB", cost, Limit::AtMost(PARITY))
 }

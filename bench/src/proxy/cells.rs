@@ -26,6 +26,8 @@ pub const CELLS: &[(Way, Cell)] = &[
     (Way::Bytes, Cell { bars: &[best(1.0)], ..cell("bytes-1048576", echo(HUGE, 8, 1)) }),
     (Way::Bytes, Cell { bars: &[best(0.8)], ..cell("bytes-new", get(Page::FileAnew, SMALLEST)) }),
     (Way::Http, Cell { bars: &[best(0.75)], entrants: AND_ENVOY, ..cell("pass-4096-d1", get(Page::File, SMALL)) }),
+    (Way::Http, cell("pass-64-d1", get(Page::File, SMALLEST))),
+    (Way::Http, cell("pass-4096-new", get(Page::FileAnew, SMALL))),
     (Way::Http, cell("pass-102400", get(Page::File, LARGE))),
     (Way::Http, cell("pass-1048576", get(Page::File, HUGE))),
     (Way::Bytes, Cell { bars: BY_EACH, ..third("bytes-64-third", echo(SMALLEST, 64, 1)) }),
