@@ -196,7 +196,7 @@ fn ten_thousand_idle_connections_cost_little(driver: Driver) {
     cost_little(&server, resident_kib, driver);
 }
 
-/// What ten thousand idle connections have added to the process, since so much of it was resident.
+/// Holds the process to what ten thousand idle connections may add, since so much of it was resident.
 fn cost_little(server: &Server, resident_kib: u64, driver: Driver) {
     let bytes = (server.resident_kib() - resident_kib) * 1024 / 10_000;
     println!("{bytes} bytes for each idle connection on {}", driver.name());

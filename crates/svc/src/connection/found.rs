@@ -236,7 +236,7 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// Who waits for memory, and who pays for it.
+    /// The connections that wait for memory, and the peers that pay for it.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -246,7 +246,7 @@ impl Agenda {
         &mut self.memory
     }
 
-    /// Who waits for a place among the handshakes.
+    /// The connections that wait for a place among the handshakes.
     pub(crate) fn parking(&mut self) -> &mut Parking {
         &mut self.parking
     }
@@ -272,7 +272,7 @@ impl Agenda {
         self.offloading.push_back(Offloading::Service(service));
     }
 
-    /// Who is to be called again next because there is one.
+    /// Takes the service or connection that is to be called again next, because there is a place with the helper threads.
     pub(crate) fn next_offloading(&mut self) -> Option<Offloading> {
         self.offloading.pop_front()
     }
@@ -282,7 +282,7 @@ impl Agenda {
         (!self.lost.is_empty()).then(|| self.lost.take())
     }
 
-    /// What the system keeps of the next one of which it was asked.
+    /// Takes the next connection of which the system was asked, and says what the system keeps of it.
     pub(crate) fn next_answer(&mut self) -> Option<(ConnectionId, Kept)> {
         self.deliveries.next_answer()
     }
@@ -297,7 +297,7 @@ impl Agenda {
         self.ready.len()
     }
 
-    /// How many are to be flushed. What that touches itself is flushed in the next turn.
+    /// Counts the connections that are to be flushed. Those that a flush touches are flushed in the next turn.
     pub(crate) fn count_dirty(&self) -> usize {
         self.dirty.len()
     }
