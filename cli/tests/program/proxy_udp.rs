@@ -4,7 +4,8 @@ use crate::common::*;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ on_each_driver!(
     what_is_owed_is_answered_in_a_drain,
     clients_of_ipv6_reach_upstreams_of_either_version,
     a_hangup_names_other_upstreams_for_new_clients,
+    a_session_that_makes_room_before_an_answer_has_no_line,
 );
 
 /// Where nobody is bound: a port that is handed out to no test (tcpmux).
@@ -95,10 +97,32 @@ fn proxy(server: &Server, arguments: &[&str]) -> String {
     String::from_utf8(said.stdout).unwrap()
 }
 
+/// A line of the log.
+#[derive(Debug)]
+struct Line {
+    client: String,
+    upstream: String,
+    /// To the upstream, and from it.
+    bytes: [u64; 2],
+}
+
+/// The lines of a log that end so.
+fn logged(log: &Path, end: &str) -> Vec<Line> {
+    let text = fs::read_to_string(log).unwrap();
+    let line = |line: &str| {
+        let (client, rest) = line.split_once(" [").unwrap();
+        let (_, rest) = rest.split_once("GMT] ").unwrap();
+        let fields: Vec<_> = rest.split(' ').collect();
+        Line { client: client.into(), upstream: fields[0].into(), bytes: [1, 2].map(|field| fields[field].parse().unwrap()) }
+    };
+    text.lines().filter(|line| line.ends_with(end)).map(line).collect()
+}
+
 fn a_thousand_datagrams_of_fifty_clients_find_the_way_and_back(driver: Driver) {
     let test = "proxy_udp::a_thousand_datagrams_of_fifty_clients_find_the_way_and_back";
-    let upstreams = [Upstream::start(1), Upstream::start(2)];
-    let place = format!("proxy=udp://0.0.0.0:0?to={},{}&session-idle=15s", upstreams[0].at, upstreams[1].at);
+    let (upstreams, folder) = ([Upstream::start(1), Upstream::start(2)], tempfile::tempdir().unwrap());
+    let (to, log) = ([0, 1].map(|number| upstreams[number].at.to_string()), folder.path().join("log"));
+    let place = format!("proxy=udp://0.0.0.0:0?to={}&session-idle=15s&log={}", to.join(","), log.display());
     let Some(mut server) = driver.start(test, &["--lanes", "2", &place]) else { return };
     let port = server.udp().port();
     // They ask two addresses, and hear from the one that they have asked alone.
@@ -137,13 +161,21 @@ fn a_thousand_datagrams_of_fifty_clients_find_the_way_and_back(driver: Driver) {
     assert_eq!(server.count("sessions_idle"), 56);
     server.signal(Signal::SIGTERM);
     assert!(server.ended().success());
+    let lines = logged(&log, "closed idle");
+    assert_eq!(lines.len(), 56, "{lines:?}");
+    let own = clients[49].local_addr().unwrap().to_string();
+    assert_eq!(lines.iter().filter(|line| line.client == own).count(), 1, "{lines:?}");
+    assert!(to.iter().all(|upstream| lines.iter().any(|line| line.upstream == *upstream)), "{lines:?}");
+    let bytes = |way: usize| lines.iter().map(|line| line.bytes[way]).sum::<u64>();
+    assert_eq!((bytes(0), bytes(1)), (total("bytes_to"), total("bytes_from")));
 }
 
 fn upstreams_that_refuse_are_left_out(driver: Driver) {
     let test = "proxy_udp::upstreams_that_refuse_are_left_out";
-    let upstream = Upstream::start(1);
-    let place = format!("proxy=udp://127.0.0.1:0?to={NOBODY},{}&failures=2&ejection=300s", upstream.at);
-    let Some(server) = driver.start(test, &["--lanes", "1", &place]) else { return };
+    let (upstream, folder) = (Upstream::start(1), tempfile::tempdir().unwrap());
+    let log = folder.path().join("log");
+    let place = format!("proxy=udp://127.0.0.1:0?to={NOBODY},{}&failures=2&ejection=300s&log={}", upstream.at, log.display());
+    let Some(mut server) = driver.start(test, &["--lanes", "1", &place]) else { return };
     let at = server.udp();
     let shown = || serde_json::from_str::<Vec<Value>>(&proxy(&server, &["show", "--json"])).unwrap();
     // Two sessions meet the one where nobody is, and the network says so.
@@ -170,6 +202,37 @@ fn upstreams_that_refuse_are_left_out(driver: Driver) {
         assert_eq!(exchange(&client, b"again"), 1);
     }
     assert_eq!(server.count("sessions"), 4);
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+    assert!(logged(&log, "cut unreachable").iter().all(|line| line.upstream == NOBODY));
+    assert_eq!((logged(&log, "cut unreachable").len(), logged(&log, "closed drain").len(), logged(&log, "").len()), (2, 4, 6));
+}
+
+fn a_session_that_makes_room_before_an_answer_has_no_line(driver: Driver) {
+    let test = "proxy_udp::a_session_that_makes_room_before_an_answer_has_no_line";
+    let (upstream, folder) = (UdpSocket::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
+    upstream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let log = folder.path().join("log");
+    let place = format!("proxy=udp://127.0.0.1:0?to={}&log={}", upstream.local_addr().unwrap(), log.display());
+    let Some(mut server) = driver.start(test, &["--lanes", "1", "--limit", "datagram_sockets_max=16", &place]) else { return };
+    let at = server.udp();
+    // Of fourteen places the first one is answered.
+    let answered = client(at);
+    answered.send(b"first").unwrap();
+    let mut memory = [0; 16];
+    let (bytes, from) = upstream.recv_from(&mut memory).unwrap();
+    upstream.send_to(&memory[..bytes], from).unwrap();
+    assert_eq!(answered.recv(&mut memory).unwrap(), bytes);
+    for number in 2..22 {
+        UdpSocket::bind((Ipv4Addr::new(127, 0, 0, number), 0)).unwrap().send_to(b"other", at).unwrap();
+        upstream.recv_from(&mut memory).unwrap();
+    }
+    server.comes_to("sessions_made_room", 7);
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+    let first: Vec<_> = logged(&log, "closed made-room").into_iter().map(|line| line.client).collect();
+    assert_eq!(first, [answered.local_addr().unwrap().to_string()]);
+    assert_eq!((logged(&log, "closed drain").len(), logged(&log, "").len()), (14, 15));
 }
 
 fn what_is_owed_is_answered_in_a_drain(driver: Driver) {

@@ -52,7 +52,7 @@ const LOG: Text = Text::new(
     "log",
     "FILE",
     any,
-    "log each client to this file at its end; it is opened anew at SIGUSR1 and SIGHUP, and when it was moved",
+    "log each client, or session over UDP, to this file at its end; it is opened anew at SIGUSR1 and SIGHUP, and when it was moved",
 )
 .writing();
 
@@ -68,8 +68,7 @@ const SESSION_IDLE: Time = Time::new("session-idle", "how long nothing may come 
 );
 
 /// Options of connections, and of what is only known over one: they mean nothing to datagrams.
-const OF_CONNECTIONS: [(&str, &str); 11] = [
-    (LOG.name, "a log has a line for each connection"),
+const OF_CONNECTIONS: [(&str, &str); 10] = [
     (SNI.name, "names are those of TLS over TCP"),
     (IN_KERNEL.name, "the kernel passes on streams alone"),
     (SEND_PROXY.name, "the header begins a connection"),
@@ -134,8 +133,20 @@ fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     if let Some(why) = unfit(behind.targets.all()) {
         return Err(asked.refuse(upstreams::TO_NAME, why));
     }
-    let idle = chosen.time(&SESSION_IDLE);
-    lanes.serve_datagrams(&asked.url().to_string(), move |lane| UdpProxy::new(&behind, lane).idle(idle))
+    let (idle, log) = (chosen.time(&SESSION_IDLE), log(asked)?);
+    let of_lanes = log.clone();
+    let made = move |lane| of_lanes.iter().fold(UdpProxy::new(&behind, lane).idle(idle), UdpProxy::log);
+    let lanes = lanes.serve_datagrams(&asked.url().to_string(), made)?;
+    Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)))
+}
+
+/// The log that is asked for, opened.
+fn log(asked: &Asked) -> Result<Option<ProxyLog>> {
+    let open = |path: &str| {
+        let unfit = |error| asked.refuse(LOG.name, format!("{path} cannot be opened: {error}"));
+        ProxyLog::open(path).map_err(unfit)
+    };
+    asked.chosen().text(&LOG).map(open).transpose()
 }
 
 fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
@@ -154,11 +165,7 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
         V2 => Some(Version::V2),
         _ => None,
     };
-    let log = asked.chosen().text(&LOG).map(|path| {
-        let unfit = |error| asked.refuse(LOG.name, format!("{path} cannot be opened: {error}"));
-        ProxyLog::open(path).map_err(unfit)
-    });
-    let log = log.transpose()?;
+    let log = log(asked)?;
     let of_lanes = log.clone();
     let speak_tls = behind.targets.speak_tls();
     let in_kernel = asked.chosen().flag(&IN_KERNEL);
@@ -194,7 +201,7 @@ mod tests {
             ("?to=a:1&check=1s", "option \"check\": it means nothing with udp://"),
             ("?to=a:1&check-path=/", "option \"check-path\": it means nothing with udp://"),
             ("?to=a:1&upstream-connections=9", "option \"upstream-connections\": it means nothing with udp://"),
-            ("?to=a:1&log=/x", "option \"log\": it means nothing with udp://"),
+            ("?to=a:1&log=/nowhere/x", "option \"log\": /nowhere/x cannot be opened"),
             ("?to=a:1&send-proxy=v2", "option \"send-proxy\": it means nothing with udp://"),
             ("?to=a:1&proxy-from=10.0.0.0/8", "option \"proxy-from\": it means nothing with udp://"),
             ("?to=a:1&in-kernel", "option \"in-kernel\": it means nothing with udp://"),

@@ -1,4 +1,4 @@
-//! The log: a line for each client at its end.
+//! The log: a line for each client at its end, and for each session over UDP.
 //!
 //! ```text
 //! 192.0.2.1:50412 [Thu, 01 Jan 2026 00:00:01 GMT] 10.0.0.2:80 96 5177 0.348123 cut upstream
@@ -8,9 +8,9 @@
 //! A thread writes it ([`corelane::service::journal`]), so no lane waits for a disk. What it cannot keep is lost, and said.
 
 use corelane::admin::reports::{Level, Record};
+use corelane::service::Ending;
 use corelane::service::entry::Beside;
 use corelane::service::journal::{Journal, Lines};
-use corelane::service::{ConnectionId, Ending};
 use corelane::{Address, Cx, Instant, Lanes, Talk};
 use corelane_upstreams::Failure;
 use corelane_wire::http1::Date;
@@ -51,7 +51,7 @@ impl ProxyLog {
         })
     }
 
-    pub(crate) fn lane(&self) -> LaneLog {
+    pub(crate) fn lane<K>(&self) -> LaneLog<K> {
         LaneLog { lines: self.0.lines(), clients: BTreeMap::new(), line: Vec::new() }
     }
 }
@@ -111,63 +111,77 @@ struct Logged {
     why: Option<Why>,
 }
 
-/// One lane's part of the log.
-pub(crate) struct LaneLog {
+/// How a client has ended, and why, each in a word.
+pub(crate) type Ended = (&'static str, &'static str);
+
+/// One lane's part of the log, of clients by their names there.
+pub(crate) struct LaneLog<K> {
     lines: Lines,
-    clients: BTreeMap<ConnectionId, Logged>,
+    clients: BTreeMap<K, Logged>,
     line: Vec<u8>,
 }
 
-impl std::fmt::Debug for LaneLog {
+impl<K> std::fmt::Debug for LaneLog<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LaneLog").field("clients", &self.clients.len()).finish_non_exhaustive()
     }
 }
 
-impl LaneLog {
+impl<K: Ord + Copy> LaneLog<K> {
     /// A client has come.
-    pub fn begin(&mut self, client: ConnectionId, address: &Address, now: Instant) {
+    pub fn begin(&mut self, client: K, address: &Address, now: Instant) {
         let logged = Logged { address: address.to_string(), began: now, upstream: None, to: 0, from: 0, why: None };
         self.clients.insert(client, logged);
     }
 
     /// It has an upstream.
-    pub fn join(&mut self, client: ConnectionId, upstream: &Address) {
+    pub fn join(&mut self, client: K, upstream: &Address) {
         if let Some(logged) = self.clients.get_mut(&client) {
             logged.upstream = Some(upstream.to_string());
         }
     }
 
     /// It is broken off, for this; what was known first stays.
-    pub fn break_off(&mut self, client: ConnectionId, why: Why) {
+    pub fn break_off(&mut self, client: K, why: Why) {
         if let Some(logged) = self.clients.get_mut(&client) {
             logged.why.get_or_insert(why);
         }
     }
 
     /// So many bytes have passed.
-    pub fn note(&mut self, client: ConnectionId, to: usize, from: usize) {
+    pub fn note(&mut self, client: K, to: usize, from: usize) {
         if let Some(logged) = self.clients.get_mut(&client) {
             (logged.to, logged.from) = (logged.to + to as u64, logged.from + from as u64);
         }
     }
 
-    /// It has ended.
-    pub fn end(&mut self, cx: &mut Cx<'_, impl Talk>, client: ConnectionId, ending: Ending, is_draining: bool) {
+    /// It has ended, and has no line.
+    pub fn forget(&mut self, client: K) {
+        self.clients.remove(&client);
+    }
+
+    /// All that are left have ended so.
+    pub fn end_all(&mut self, cx: &mut Cx<'_, impl Talk>, ended: Ended) {
+        while let Some(&client) = self.clients.keys().next() {
+            self.end(cx, client, |_, _| ended);
+        }
+    }
+
+    /// It has ended: how and why is told from whether it had an upstream, and why it was broken off.
+    pub fn end(&mut self, cx: &mut Cx<'_, impl Talk>, client: K, ended: impl FnOnce(bool, Option<Why>) -> Ended) {
         let Some(logged) = self.clients.remove(&client) else { return };
         let (took, day) = (cx.now() - logged.began, cx.time_of_day().as_secs());
         let date = Date::from_unix_seconds(i64::try_from(day).unwrap_or(i64::MAX)).text();
         let Logged { address, upstream, to, from, why, .. } = &logged;
+        let (how, word) = ended(upstream.is_some(), *why);
         self.line.clear();
         let written = writeln!(
             self.line,
-            "{address} [{}] {} {to} {from} {}.{:06} {} {}",
+            "{address} [{}] {} {to} {from} {}.{:06} {how} {word}",
             String::from_utf8_lossy(&date),
             upstream.as_deref().unwrap_or("-"),
             took.as_secs(),
             took.subsec_micros(),
-            how(upstream.is_some(), ending),
-            word(*why, ending, is_draining)
         );
         assert!(written.is_ok(), "memory takes what is written to it");
         let is_kept = self.lines.push(&self.line);
@@ -177,6 +191,11 @@ impl LaneLog {
         }
         self.lines.ring();
     }
+}
+
+/// How the connection of a client has ended, and why.
+pub(crate) fn stream_ended(has_upstream: bool, why: Option<Why>, ending: Ending, is_draining: bool) -> Ended {
+    (how(has_upstream, ending), word(why, ending, is_draining))
 }
 
 /// Why it has ended so, in a word.

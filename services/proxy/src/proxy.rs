@@ -4,7 +4,7 @@ use crate::counters::ProxyCounter;
 use crate::ends::{Client, End, Server, Stage, Told};
 use crate::header::header;
 use crate::live::live;
-use crate::log::{LaneLog, ProxyLog, Why};
+use crate::log::{LaneLog, ProxyLog, Why, stream_ended};
 use crate::routes::Routes;
 use corelane::admin::reports::Level;
 use corelane::service::{ConnectionId, Ending, Notes, Outcome};
@@ -37,7 +37,7 @@ pub struct Proxy {
     header: Option<Version>,
     /// By which clients that speak TLS are told apart, if they are.
     routes: Option<Routes>,
-    log: Option<LaneLog>,
+    log: Option<LaneLog<ConnectionId>>,
     /// Clients that have come before any name was resolved.
     early: Vec<(ConnectionId, u16)>,
     early_max: usize,
@@ -501,7 +501,8 @@ impl StreamService for Proxy {
     fn closed(&mut self, cx: &mut Cx<'_>, session: End, ending: Ending) {
         if let (End::Client(_), Some(log)) = (&session, &mut self.log) {
             let own = cx.id();
-            log.end(cx, own, ending, self.tended.is_draining());
+            let is_draining = self.tended.is_draining();
+            log.end(cx, own, |has_upstream, why| stream_ended(has_upstream, why, ending, is_draining));
         }
         match session {
             End::Client(Client { server: Some((server, _)), is_joined, .. }) if !is_joined || is_cut(ending) => cx.abort(server),

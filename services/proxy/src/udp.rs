@@ -11,6 +11,7 @@ mod sessions;
 pub use counters::UdpCounter;
 
 use crate::live::live;
+use crate::log::{Ended, LaneLog, ProxyLog, Why};
 use corelane::admin::reports::Level;
 use corelane::service::{Arrival, Declaration, Fault, Outcome, OwnCounter, Reason, ServiceError, SocketId, TRAIN_DATAGRAMS_MAX};
 use corelane::{Address, Cx, DatagramService, Datagrams, Replies, Silent};
@@ -36,6 +37,31 @@ const SPARE: u32 = 8;
 /// What a session may pass in a turn, as a part of what may wait at a socket: the answers of all sessions leave by one.
 const BURST: u32 = 8;
 
+/// Why a session ends.
+#[derive(Clone, Copy)]
+enum End {
+    /// Nothing has come for it.
+    Idle,
+    /// Another one has its place.
+    MadeRoom,
+    /// Its lane ends.
+    Drain,
+    /// Its upstream cannot be reached, or this side has no socket for it.
+    Failed(Why),
+}
+
+impl End {
+    /// As the log has it.
+    fn words(self) -> Ended {
+        match self {
+            Self::Idle => ("closed", "idle"),
+            Self::MadeRoom => ("closed", "made-room"),
+            Self::Drain => ("closed", "drain"),
+            Self::Failed(why) => ("cut", why.word()),
+        }
+    }
+}
+
 /// Passes datagrams on, on one lane.
 #[derive(Debug)]
 pub struct UdpProxy {
@@ -43,6 +69,7 @@ pub struct UdpProxy {
     tended: Tended,
     idle: Duration,
     sessions: Sessions,
+    log: Option<LaneLog<u32>>,
     /// Sessions whose upstream owes an answer.
     awaited: u32,
     is_alarmed: bool,
@@ -59,6 +86,7 @@ impl UdpProxy {
             tended: Tended::new(behind, lane, Tending { list, ..Tending::new(TENDING, TENDING) }),
             idle: Self::IDLE,
             sessions: Sessions::new(0, 0),
+            log: None,
             awaited: 0,
             is_alarmed: false,
             has_waited: false,
@@ -68,6 +96,11 @@ impl UdpProxy {
     /// Ends a session for which nothing has come for so long.
     pub fn idle(self, idle: Duration) -> Self {
         Self { idle, ..self }
+    }
+
+    /// Logs each session at its end.
+    pub fn log(self, log: &ProxyLog) -> Self {
+        Self { log: Some(log.lane()), ..self }
     }
 
     /// Has names resolved by something else than the system.
@@ -110,7 +143,7 @@ impl UdpProxy {
         // Nobody makes room for one that no upstream serves.
         if let Some(oldest) = oldest {
             cx.count(UdpCounter::SessionsMadeRoom, 1);
-            self.end(cx, oldest);
+            self.end(cx, oldest, End::MadeRoom);
         }
         self.begin(cx, arrival, asker, upstream)
     }
@@ -143,6 +176,10 @@ impl UdpProxy {
                 cx.count(UdpCounter::SessionsBegun, 1);
                 let session = Session::new((arrival.clone(), served, asker), (upstream, socket), now);
                 let index = self.sessions.add(session);
+                if let (Some(log), Some(address)) = (&mut self.log, self.tended.upstreams.address(upstream)) {
+                    log.begin(index, &arrival.peer, now);
+                    log.join(index, address);
+                }
                 cx.set_gauge(UdpCounter::Sessions, self.sessions.count().into());
                 self.alarm_idle(cx);
                 Some(index)
@@ -196,6 +233,7 @@ impl UdpProxy {
             self.awaited += u32::from(session.owed == 0);
             session.owed = session.owed.saturating_add(datagrams as u32);
             self.tended.upstreams.note_bytes(upstream, arrival.bytes(), 0);
+            self.log.iter_mut().for_each(|log| log.note(index, arrival.bytes(), 0));
             cx.count(UdpCounter::ToUpstreams, datagrams);
         }
     }
@@ -229,13 +267,21 @@ impl UdpProxy {
             let Some(replies) = cx.datagrams(served) else { return };
             replies.reply(&session.client, batch.share(arrival), arrival.datagram_bytes as usize);
             self.tended.upstreams.note_bytes(upstream, 0, arrival.bytes());
+            self.log.iter_mut().for_each(|log| log.note(index, 0, arrival.bytes()));
             cx.count(UdpCounter::ToClients, datagrams);
         }
     }
 
     /// Ends a session; its socket closes when all has left.
-    fn end(&mut self, cx: &mut Cx<'_>, index: u32) {
+    fn end(&mut self, cx: &mut Cx<'_>, index: u32, why: End) {
         let session = self.sessions.remove(index);
+        if let Some(log) = &mut self.log {
+            match why {
+                // Senders that are forged push each other out: they are counted, and fill no disk.
+                End::MadeRoom if !session.is_answered => log.forget(index),
+                _ => log.end(cx, index, |_, _| why.words()),
+            }
+        }
         cx.close_datagrams(session.socket);
         self.awaited -= u32::from(session.owed > 0);
         if session.is_open {
@@ -259,7 +305,7 @@ impl UdpProxy {
             );
             cx.report_kind("ejected", Level::Warn, words);
         }
-        self.end(cx, index);
+        self.end(cx, index, End::Failed(failure.map_or(Why::Full, Why::Failed)));
         self.note_rotation(cx);
     }
 
@@ -268,7 +314,7 @@ impl UdpProxy {
         self.is_alarmed = false;
         while let Some((_, index)) = self.sessions.oldest().filter(|(since, _)| *since + self.idle <= cx.now()) {
             cx.count(UdpCounter::SessionsIdle, 1);
-            self.end(cx, index);
+            self.end(cx, index, End::Idle);
         }
         self.alarm_idle(cx);
     }
@@ -375,7 +421,7 @@ impl DatagramService for UdpProxy {
                 // This side lacks ports or descriptors, though there are places: one that nobody has shown to be wanted gives back its own.
                 if let Some(oldest) = self.sessions.oldest_unproved().filter(|_| failure.is_none()) {
                     cx.count(UdpCounter::SessionsMadeRoom, 1);
-                    self.end(cx, oldest);
+                    self.end(cx, oldest, End::MadeRoom);
                 }
             }
         }
@@ -396,6 +442,11 @@ impl DatagramService for UdpProxy {
     /// Answers that are owed leave before the sockets close.
     fn owes(&self) -> bool {
         self.tended.is_draining() && !self.has_waited && self.awaited > 0
+    }
+
+    /// Sessions that are left have their lines.
+    fn ending(&mut self, cx: &mut Cx<'_>) {
+        self.log.iter_mut().for_each(|log| log.end_all(cx, End::Drain.words()));
     }
 
     fn operate(&mut self, cx: &mut Cx<'_>, words: &str) -> Option<String> {
