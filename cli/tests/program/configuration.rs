@@ -186,6 +186,10 @@ fn hang_up(server: &Server, words: &str) {
     until(words, || server.words().contains(words));
 }
 
+/// Two services at one address, however they are written.
+const TWICE: &str =
+    "services = [\"echo=tcp://127.0.0.1:9\", \"echo=udp://127.0.0.1:9\", \"proxy=tcp://127.0.0.1:9?to=127.0.0.1:1\"]\n";
+
 #[test]
 fn what_is_wrong_is_wrong_at_a_start_a_check_the_doctor_and_a_hangup() {
     let scratch = Scratch::new();
@@ -196,13 +200,15 @@ fn what_is_wrong_is_wrong_at_a_start_a_check_the_doctor_and_a_hangup() {
         ("lanes = 0\n", "0 is not a number of lanes"),
         ("user = \"no-such-user-here\"\n", "there is no user \"no-such-user-here\""),
         ("cpus = \"99\"\n", "CPU 99 is not among"),
+        (TWICE, "echo and proxy are both to be served at tcp://127.0.0.1:9"),
     ];
     let running = scratch.path().join("running.toml");
     let right = format!("services = [\"{TCP}\"]\n[limit]\nidle_limit = \"10m\"\n");
     fs::write(&running, &right).unwrap();
     let server = Server::start(&["--config", running.to_str().unwrap()]);
     for (text, words) in wrong {
-        let (_folder, file) = written(&format!("services = [\"{TCP}\"]\n{text}"));
+        let services = if text == TWICE { String::new() } else { format!("services = [\"{TCP}\"]\n") };
+        let (_folder, file) = written(&format!("{services}{text}"));
         for arguments in [&["serve"][..], &["serve", "--check"], &["serve", "--plan"], &["doctor"]] {
             let told = output(Command::new(PROGRAM).args(arguments).args(["--config", &file]));
             let said = [told.stdout, told.stderr].map(|said| String::from_utf8(said).unwrap()).join(" ");

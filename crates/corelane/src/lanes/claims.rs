@@ -175,13 +175,31 @@ fn take_name(lanes: &Lanes, service: &Served, url: &Url, name: &Unix) -> Result<
 
 /// One address serves one service: the kernel would share it among two by chance.
 fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: &Address) -> Result<(), Error> {
-    // A Unix name has one socket, for connections or for datagrams.
-    let same = |place: &&Place| place.address == *address && (place.transport == transport || address.unix().is_some());
-    match places.iter().find(same) {
-        None => Ok(()),
-        Some(place) => {
-            let why = format!("{} and {service} are both to be served at {}: name different ports", place.service, place.url);
-            Err(Error::Setting { name: "services", why })
+    let same = |place: &&Place| is_same((place.transport, &place.address), (transport, address));
+    places.iter().find(same).map_or(Ok(()), |place| Err(both_at(&place.service, service, &place.url)))
+}
+
+/// The same before any address is taken or looked up, as far as it is written: of ports that the system chooses, nothing is known.
+pub(crate) fn refuse_written_twice(services: &[Served]) -> Result<(), Error> {
+    let mut known: Vec<(&Served, &Url, Address)> = Vec::new();
+    for service in services {
+        let Some(url) = &service.url else { continue };
+        let Some(address) = url.written().filter(|address| address.unix().is_some() || address.port() != 0) else { continue };
+        let same = |(_, other, at): &&(&Served, &Url, Address)| is_same((other.transport(), at), (url.transport(), &address));
+        if let Some((first, ..)) = known.iter().find(same) {
+            return Err(both_at(&first.name, &service.name, url));
         }
+        known.push((service, url, address));
     }
+    Ok(())
+}
+
+/// Whether two sockets cannot be told apart. A Unix name has one, for connections or for datagrams.
+fn is_same(one: (Transport, &Address), other: (Transport, &Address)) -> bool {
+    one.1 == other.1 && (one.0 == other.0 || one.1.unix().is_some())
+}
+
+fn both_at(first: &str, second: &str, url: &Url) -> Error {
+    let why = format!("{first} and {second} are both to be served at {url}: name different ports");
+    Error::Setting { name: "services", why }
 }

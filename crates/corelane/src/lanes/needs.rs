@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::lanes::bridges;
 use crate::lanes::builder::{Lanes, Served};
 use crate::lanes::choice::Use;
+use crate::lanes::claims::refuse_written_twice;
 use crate::lanes::driver::{self, choose};
 use crate::lanes::frames::refuse_lanes_without_queue;
 use crate::lanes::place::Place;
@@ -75,6 +76,7 @@ pub(crate) fn refuse(lanes: &Lanes) -> Result<(), Error> {
         return Err(Error::Setting { name: "take-over", why: why.to_owned() });
     }
     receiving::check(&lanes.receiving, &lanes.wires)?;
+    refuse_written_twice(&lanes.services)?;
     for served in &lanes.services {
         served.declared.iter().flat_map(|declared| declared.chosen.uses()).try_for_each(|path| readable(&served.name, path))?;
     }

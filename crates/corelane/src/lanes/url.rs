@@ -4,7 +4,7 @@ use crate::error::Error;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Unix};
 use std::fmt;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -153,6 +153,14 @@ impl Url {
             }
         }
         if addresses.is_empty() { Err(unknown("it has no address".to_string())) } else { Ok(addresses) }
+    }
+
+    /// Its address, if that is written so that nobody need be asked for it.
+    pub fn written(&self) -> Option<Address> {
+        match &self.at {
+            At::Port { port, .. } => Some(SocketAddr::new(self.literal()?, *port).into()),
+            At::Unix { name, .. } => Some(name.clone().into()),
+        }
     }
 
     /// The URL of one of its addresses.
