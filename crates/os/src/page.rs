@@ -10,7 +10,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -409,11 +409,8 @@ fn make_and_map(path: &Path, bytes: usize) -> io::Result<NonNull<AtomicU64>> {
     let mut options = OpenOptions::new();
     let mut file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
     // Zeros are written, so that the file system gives the space now.
-    let filled = io::copy(&mut io::repeat(0).take(bytes as u64), &mut file);
-    let mapped = filled.and_then(|filled| {
-        assert!(filled == bytes as u64, "the whole page has its space before it is mapped");
-        map(&file, bytes, libc::PROT_READ | libc::PROT_WRITE)
-    });
+    let filled = file.write_all(&vec![0; bytes]);
+    let mapped = filled.and_then(|()| map(&file, bytes, libc::PROT_READ | libc::PROT_WRITE));
     if mapped.is_err() {
         // The error that matters is the first; a file left behind is found as stale.
         let _ = fs::remove_file(path);
