@@ -48,7 +48,8 @@ const LEAST_URGENT: i32 = 8;
 
 /// From which size on malloc asks the system for memory (mallopt(3), M_MMAP_THRESHOLD), which hands out zeroes as they are touched. Left to itself malloc reuses what was
 /// freed once, and writes zeroes over the megabytes of each lane's memory in thousands of simulated runs that touch little of it.
-const MAPPED_FROM: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "1048576");
+/// Smaller pieces come and go too often to be asked for each time.
+const MAPPED_FROM: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "4194304");
 
 /// How many tests of a program run at a time (the test harness's own variable), for those that mostly wait.
 const AT_A_TIME: &str = "RUST_TEST_THREADS";

@@ -20,10 +20,6 @@ use crate::workspace::{Workspace, relative};
 pub const BUILD: &[&str] =
     &["test", "--workspace", "--no-run", "--lib", "--bins", "--tests", "--message-format=json-render-diagnostics"];
 
-/// From this size on, the C library maps memory anew (mallopt(3), M_MMAP_THRESHOLD). Left alone it moves this size above that of lanes' memory, once a test
-/// has freed one: each lane of later tests then has its zeros written, which took a third of the time of simulations.
-const MAPPED_FROM: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "4194304");
-
 /// Everything executable that the build has made.
 #[derive(Clone, Debug)]
 pub struct Artifacts {
@@ -156,13 +152,8 @@ impl Artifacts {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env(VARIABLE, skips.path()).env("CARGO_MANIFEST_DIR", &folder).current_dir(folder);
         command.env(scratch::VARIABLE, scratch.path()).args(words);
-        let started: Vec<_> = self.programs.iter().filter(|p| !p.is_test && p.folder == test.folder).collect();
-        for program in &started {
+        for program in self.programs.iter().filter(|p| !p.is_test && p.folder == test.folder) {
             command.env(format!("CARGO_BIN_EXE_{}", program.name), &program.path);
-        }
-        // A program that is under test has its memory as its users have it.
-        if started.is_empty() {
-            command.env(MAPPED_FROM.0, MAPPED_FROM.1);
         }
         let outcome = process::run(command, share)?;
         let mut verdict = Verdict::counted(outcome);
