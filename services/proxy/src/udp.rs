@@ -44,20 +44,20 @@ enum End {
     Idle,
     /// Another one has its place.
     MadeRoom,
-    /// Its lane ends.
-    Drain,
-    /// Its upstream cannot be reached, or this side has no socket for it.
-    Failed(Why),
+    /// Its upstream cannot be reached.
+    Failed(Failure),
+    /// This side has no socket for it.
+    NoSocket,
 }
 
 impl End {
-    /// As the log has it.
-    fn words(self) -> Ended {
+    /// As the log has it. Senders that are forged and that nobody answers push each other out as fast as they come: that is counted, and fills no disk.
+    fn words(self, is_answered: bool) -> Option<Ended> {
         match self {
-            Self::Idle => ("closed", "idle"),
-            Self::MadeRoom => ("closed", "made-room"),
-            Self::Drain => ("closed", "drain"),
-            Self::Failed(why) => ("cut", why.word()),
+            Self::Idle => Some(("closed", "idle")),
+            Self::MadeRoom => is_answered.then_some(("closed", "made-room")),
+            Self::Failed(failure) => Some(("cut", Why::Failed(failure).word())),
+            Self::NoSocket => None,
         }
     }
 }
@@ -233,7 +233,9 @@ impl UdpProxy {
             self.awaited += u32::from(session.owed == 0);
             session.owed = session.owed.saturating_add(datagrams as u32);
             self.tended.upstreams.note_bytes(upstream, arrival.bytes(), 0);
-            self.log.iter_mut().for_each(|log| log.note(index, arrival.bytes(), 0));
+            if let Some(log) = &mut self.log {
+                log.note(index, arrival.bytes(), 0);
+            }
             cx.count(UdpCounter::ToUpstreams, datagrams);
         }
     }
@@ -267,7 +269,9 @@ impl UdpProxy {
             let Some(replies) = cx.datagrams(served) else { return };
             replies.reply(&session.client, batch.share(arrival), arrival.datagram_bytes as usize);
             self.tended.upstreams.note_bytes(upstream, 0, arrival.bytes());
-            self.log.iter_mut().for_each(|log| log.note(index, 0, arrival.bytes()));
+            if let Some(log) = &mut self.log {
+                log.note(index, 0, arrival.bytes());
+            }
             cx.count(UdpCounter::ToClients, datagrams);
         }
     }
@@ -276,10 +280,9 @@ impl UdpProxy {
     fn end(&mut self, cx: &mut Cx<'_>, index: u32, why: End) {
         let session = self.sessions.remove(index);
         if let Some(log) = &mut self.log {
-            match why {
-                // Senders that are forged push each other out: they are counted, and fill no disk.
-                End::MadeRoom if !session.is_answered => log.forget(index),
-                _ => log.end(cx, index, |_, _| why.words()),
+            match why.words(session.is_answered) {
+                Some(words) => log.end(cx, index, |_, _| words),
+                None => log.forget(index),
             }
         }
         cx.close_datagrams(session.socket);
@@ -305,7 +308,7 @@ impl UdpProxy {
             );
             cx.report_kind("ejected", Level::Warn, words);
         }
-        self.end(cx, index, End::Failed(failure.map_or(Why::Full, Why::Failed)));
+        self.end(cx, index, failure.map_or(End::NoSocket, End::Failed));
         self.note_rotation(cx);
     }
 
@@ -446,7 +449,9 @@ impl DatagramService for UdpProxy {
 
     /// Sessions that are left have their lines.
     fn ending(&mut self, cx: &mut Cx<'_>) {
-        self.log.iter_mut().for_each(|log| log.end_all(cx, End::Drain.words()));
+        if let Some(log) = &mut self.log {
+            log.end_all(cx, ("closed", "drain"));
+        }
     }
 
     fn operate(&mut self, cx: &mut Cx<'_>, words: &str) -> Option<String> {
