@@ -156,7 +156,7 @@ impl Url {
     }
 
     /// Its address, if that is written so that nobody need be asked for it.
-    pub fn written(&self) -> Option<Address> {
+    pub(crate) fn written(&self) -> Option<Address> {
         match &self.at {
             At::Port { port, .. } => Some(SocketAddr::new(self.literal()?, *port).into()),
             At::Unix { name, .. } => Some(name.clone().into()),
