@@ -11,7 +11,7 @@ use corelane_os::errno;
 ///
 /// # Panics
 /// If `probe` does.
-pub fn apart(probe: impl FnOnce() -> Result<(), Error> + Send) -> Result<(), Error> {
+pub fn apart<T: Send>(probe: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     let refused = |error: std::io::Error| Error::Refused { call: "clone", fault: errno::fault(errno::of(&error)) };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("corelane-probe".into()).spawn_scoped(scope, probe).map_err(refused)?;

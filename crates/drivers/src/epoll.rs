@@ -31,19 +31,18 @@ impl EpollDriver {
     /// # Errors
     /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system gives no descriptor.
     pub fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
-        Self::with_bell(arena, tuning, probes, EventBell::shared()?)
+        Self::with_bell(arena, tuning, tried(probes), EventBell::shared()?)
     }
 
     /// The same with a bell that was made before: where the lane takes a descriptor table of its own first, this driver's
-    /// descriptors are in no other table.
+    /// descriptors are in no other table. What `found` has is used as it is: [another driver](Self::probes) has tried it here.
     ///
     /// # Errors
     /// As for [`EpollDriver::new`].
-    pub fn with_bell(arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
+    pub fn with_bell(arena: Arena, tuning: Tuning, found: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
         tuning::check(&tuning)?;
-        let probes = tried(probes);
-        let poller = Poller::new(probes.epoll_pwait2).map_err(|fault| Error::Refused { call: "epoll_create1", fault })?;
-        Self::on(poller, arena, tuning, probes, bell)
+        let poller = Poller::new(found.epoll_pwait2).map_err(|fault| Error::Refused { call: "epoll_create1", fault })?;
+        Self::on(poller, arena, tuning, found, bell)
     }
 }
 

@@ -409,13 +409,18 @@ fn make_and_map(path: &Path, bytes: usize) -> io::Result<NonNull<AtomicU64>> {
     let mut options = OpenOptions::new();
     let mut file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
     // Zeros are written, so that the file system gives the space now.
-    let filled = file.write_all(&vec![0; bytes]);
+    let filled = fill(&mut file, bytes);
     let mapped = filled.and_then(|()| map(&file, bytes, libc::PROT_READ | libc::PROT_WRITE));
     if mapped.is_err() {
         // The error that matters is the first; a file left behind is found as stale.
         let _ = fs::remove_file(path);
     }
     mapped
+}
+
+fn fill(file: &mut File, bytes: usize) -> io::Result<()> {
+    const PIECE: &[u8] = &[0; 16 << 10];
+    (0..bytes).step_by(PIECE.len()).try_for_each(|done| file.write_all(&PIECE[..PIECE.len().min(bytes - done)]))
 }
 
 fn map(file: &File, bytes: usize, protection: libc::c_int) -> io::Result<NonNull<AtomicU64>> {

@@ -83,6 +83,10 @@ impl Region {
     }
 }
 
+/// The allocator maps what is as long as this by itself, whatever was given back to it before (mallopt(3), `M_MMAP_THRESHOLD`). A shorter piece may be one that was used,
+/// and is then written with zeros, all of it.
+const MAPPED_BYTES: usize = 32 << 20;
+
 /// Zeroed memory of the allocator, which the system commits as it is touched: what a region is by default.
 struct Allocated {
     base: NonNull<u8>,
@@ -110,7 +114,7 @@ impl Allocated {
     fn new(bytes: usize, alignment: usize) -> Result<Self, Error> {
         let refused = Error::ArenaRefused { bytes };
         // Aligned here: asked for aligned zeroes, the standard allocator would write them, and so commit all of it at once.
-        let length = bytes.checked_add(alignment).ok_or(refused)?;
+        let length = bytes.checked_add(alignment).ok_or(refused)?.max(MAPPED_BYTES);
         let layout = Layout::from_size_align(length, 1).map_err(|_| refused)?;
         assert!(bytes > 0 && alignment.is_power_of_two(), "a region has bytes and an alignment");
         // SAFETY: the layout's size is not zero.

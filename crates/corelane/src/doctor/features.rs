@@ -30,7 +30,7 @@ pub(super) fn kernel() -> Found {
 }
 
 pub(super) fn epoll() -> Found {
-    Found::tried("an epoll driver works", attempt(DriverKind::Epoll))
+    Found::tried("an epoll driver works", attempt(DriverKind::Epoll).map(drop))
 }
 
 pub(super) fn epoll_pwait2() -> Found {
@@ -43,7 +43,7 @@ fn has(is_there: bool, fine: &str, instead: &str) -> Found {
 }
 
 pub(super) fn uring() -> Found {
-    let works = attempt(DriverKind::Uring).and_then(|()| corelane_drivers::probe_uring());
+    let works = attempt(DriverKind::Uring).and_then(|_| corelane_drivers::probe_uring());
     Found::tried("a ring tells what is ready", works)
 }
 

@@ -60,6 +60,8 @@ pub(crate) fn check(settings: &Tuning) -> Result<(), Error> {
 /// A choice made, and what the operator should know of it.
 pub(crate) struct ChosenDriver {
     pub(crate) kind: DriverKind,
+    /// What such a driver found that the kernel has.
+    pub(crate) found: Probes,
     pub(crate) note: Option<Record>,
 }
 
@@ -69,27 +71,34 @@ pub(crate) fn choose(choice: DriverChoice) -> Result<ChosenDriver, Error> {
 }
 
 /// The end of an attempt to make a driver.
-type Tried = Result<(), corelane_drivers::Error>;
+type Tried = Result<Probes, corelane_drivers::Error>;
 
 fn choose_by(
     choice: DriverChoice,
     attempt: fn(DriverKind) -> Tried,
-    is_ring_favoured: fn(Tried) -> bool,
+    is_ring_favoured: fn(&Tried) -> bool,
 ) -> Result<ChosenDriver, Error> {
     let only = |kind| match attempt(kind) {
-        Ok(()) => Ok(ChosenDriver { kind, note: None }),
+        Ok(found) => Ok(ChosenDriver { kind, found, note: None }),
         Err(why) => Err(Error::Driver(format!("{kind} was asked for by name and is refused: {why}, or let auto choose"))),
     };
-    let (first, second) = match choice {
+    let ring = match choice {
         DriverChoice::Uring => return only(DriverKind::Uring),
         DriverChoice::Epoll => return only(DriverKind::Epoll),
-        DriverChoice::Auto if is_ring_favoured(attempt(DriverKind::Uring)) => (DriverKind::Uring, DriverKind::Epoll),
-        DriverChoice::Auto => (DriverKind::Epoll, DriverKind::Uring),
+        DriverChoice::Auto => attempt(DriverKind::Uring),
     };
-    let Err(why) = attempt(first) else { return Ok(ChosenDriver { kind: first, note: None }) };
+    let (first, second, tried) = match is_ring_favoured(&ring) {
+        true => (DriverKind::Uring, DriverKind::Epoll, ring),
+        false => (DriverKind::Epoll, DriverKind::Uring, attempt(DriverKind::Epoll)),
+    };
+    let why = match tried {
+        Ok(found) => return Ok(ChosenDriver { kind: first, found, note: None }),
+        Err(why) => why,
+    };
     match attempt(second) {
-        Ok(()) => Ok(ChosenDriver {
+        Ok(found) => Ok(ChosenDriver {
             kind: second,
+            found,
             note: Some(Degraded::DriverRefused.note(format_args!("{first} refused: {why}; serving with {second}"))),
         }),
         Err(error) => Err(Error::Driver(format!("none can be used here: {first}: {why}; {second}: {error}"))),
@@ -104,17 +113,17 @@ pub fn calls_on_files() -> Result<(), String> {
     corelane_drivers::probe_file_calls().map_err(|why| why.to_string())
 }
 
-/// Makes a driver of the kind, on a thread of its own.
-pub(crate) fn attempt(kind: DriverKind) -> Result<(), corelane_drivers::Error> {
+/// Makes a driver of the kind, on a thread of its own: what it found that the kernel has.
+pub(crate) fn attempt(kind: DriverKind) -> Tried {
     corelane_drivers::apart(move || make(kind))
 }
 
-fn make(kind: DriverKind) -> Result<(), corelane_drivers::Error> {
+fn make(kind: DriverKind) -> Tried {
     let refused = |_| corelane_drivers::Error::Refused { call: "mmap", fault: Fault::of(Reason::NoMemory) };
     let arena = Arena::new(corelane_seam::LEASE_BYTES_MAX).map_err(refused)?;
     match kind {
         DriverKind::Uring => uring::attempt(arena),
-        DriverKind::Epoll => EpollDriver::new(arena, Tuning::default(), Probes::default()).map(drop),
+        DriverKind::Epoll => EpollDriver::new(arena, Tuning::default(), Probes::default()).map(|driver| driver.probes()),
     }
 }
 
@@ -135,7 +144,7 @@ mod tests {
     #[test]
     fn a_program_without_io_uring_takes_epoll_and_has_nothing_to_say() {
         for choice in [DriverChoice::Auto, DriverChoice::Epoll] {
-            let ChosenDriver { kind, note } = without_a_ring(choice).unwrap();
+            let ChosenDriver { kind, note, .. } = without_a_ring(choice).unwrap();
             assert_eq!((kind, note.is_none()), (DriverKind::Epoll, true), "{choice:?}");
         }
     }

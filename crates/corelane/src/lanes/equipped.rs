@@ -57,7 +57,7 @@ impl Equipped {
         prepared.notes.extend(handed::note(&prepared.places, count).into_iter().chain(needs::note_of_loopback(&prepared.places)));
         let ruling = live_gateway::ruling(&lanes.wires)?;
         let (ports, packets) = open_ports(lanes, prepared, &control, ruling.as_ref())?;
-        let driver = (prepared.driver, &*steered);
+        let driver = (prepared.driver.kind, &*steered);
         let page = make_page(lanes, &prepared.cpus, driver, &prepared.places, &mut prepared.notes)?;
         tell_of_table(&page, &steered);
         let rows: Vec<LaneRows> = (0..count).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
@@ -78,7 +78,7 @@ fn open_ports(
         return Ok((Vec::new(), None));
     }
     let ruled = (&lanes.wires, ruling.map(|ruling| ruling.set()));
-    let driver_and_part = (prepared.driver, lanes.receiving.user_fraction());
+    let driver_and_part = (prepared.driver.kind, lanes.receiving.user_fraction());
     let messages = prepared.settings.channel_messages;
     let (ports, placing, told) = frames::open(ruled, control, &lanes.steering, messages, driver_and_part)?;
     prepared.notes.extend(told);

@@ -9,7 +9,7 @@ use crate::lanes::frames::{self, Homeward, LaneFrames, Packets};
 use crate::lanes::pages::WantedPages;
 use crate::lanes::place::Place;
 use crate::lanes::unbroken::unbroken;
-use corelane_drivers::{Crossing, EventBell};
+use corelane_drivers::{Crossing, EventBell, Probes};
 use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Report, Works};
 use corelane_os::runner::own_descriptors;
 use corelane_os::{passing, report, sockets};
@@ -39,6 +39,8 @@ pub(super) struct LaneStart {
     pub(super) places: Vec<Place>,
     pub(super) settings: LaneSettings,
     pub(super) tuning: Tuning,
+    /// What its driver uses of the kernel.
+    pub(super) found: Probes,
     pub(super) parcels: AbroadLimits,
     pub(super) pages: WantedPages,
     pub(super) connections_max: u32,
@@ -59,7 +61,7 @@ pub(super) struct LaneStart {
 }
 
 /// Makes a lane's driver on its thread, in its descriptor table.
-pub(super) type MakeDriver<D> = fn(Arena, Tuning, Arc<EventBell>, Arc<Crossing>) -> Result<D, corelane_drivers::Error>;
+pub(super) type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>, Arc<Crossing>) -> Result<D, corelane_drivers::Error>;
 
 impl LaneStart {
     /// The life of a lane's thread. The error is the panic that ended it.
@@ -108,7 +110,7 @@ impl LaneStart {
             self.descriptors /= self.control.lanes() as u64;
         }
         let arena = self.pages.make(self.settings.memory_bytes, self.lane, &self.row)?;
-        let made = make(arena.clone(), self.tuning, self.bell.clone(), self.crossing.clone());
+        let made = make(arena.clone(), self.tuning, self.found, self.bell.clone(), self.crossing.clone());
         let driver = made.map_err(|error| Error::Driver(error.to_string()))?;
         Ok((driver, arena))
     }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
 use crate::lanes::claims::claim_places;
-use crate::lanes::driver::{DriverKind, choose};
+use crate::lanes::driver::{ChosenDriver, choose};
 use crate::lanes::place::Place;
 use crate::lanes::take_over::Taken;
 use crate::lanes::{frames, needs, others, plan};
@@ -25,7 +25,7 @@ pub(super) struct Prepared {
     pub(super) planned: (Topology, LanePlan),
     /// The CPU of each lane.
     pub(super) cpus: Vec<Option<usize>>,
-    pub(super) driver: DriverKind,
+    pub(super) driver: ChosenDriver,
     pub(super) settings: LaneSettings,
     /// Descriptors that the process may have open.
     pub(super) descriptors: u64,
@@ -44,7 +44,7 @@ impl Prepared {
         }
         let descriptors = raise_descriptor_limit();
         needs::refuse(lanes)?;
-        let chosen = choose(lanes.driver)?;
+        let mut driver = choose(lanes.driver)?;
         let mut listeners =
             others::of_manager(lanes).map_err(|error| Error::System { what: "taking what was handed over", error })?;
         listeners.extend(taken.as_mut().map(Taken::take_listeners).unwrap_or_default());
@@ -54,10 +54,10 @@ impl Prepared {
         let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
         let mut settings = lanes.settings;
         let mut notes: Vec<Record> =
-            chosen.note.into_iter().chain(plan::notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
+            driver.note.take().into_iter().chain(plan::notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
         plan::check_limits(lanes, settings.memory_bytes)?;
         notes.extend(needs::notes(lanes, cpus.len()));
-        Ok(Self { places, names, listeners, planned, cpus, driver: chosen.kind, settings, descriptors, notes })
+        Ok(Self { places, names, listeners, planned, cpus, driver, settings, descriptors, notes })
     }
 }
 

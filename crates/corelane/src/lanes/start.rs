@@ -88,7 +88,7 @@ fn leaves_a_port_open(lanes: &Lanes) -> bool {
 fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let mut prepared = Prepared::of(lanes, &mut taken)?;
     let (equipped, own) = Equipped::of(lanes, &mut prepared, &mut taken)?;
-    let settings = (prepared.settings, bridges::settings(lanes), prepared.descriptors);
+    let settings = (prepared.settings, bridges::settings(lanes), prepared.driver.found, prepared.descriptors);
     let (ruling, packets) = (equipped.ruling.clone(), equipped.packets.clone());
     let mut running = put_together(lanes, prepared, equipped)?;
     let given = taken.as_ref().map_or_else(Vec::new, Taken::numbers);
@@ -119,7 +119,7 @@ fn put_together(lanes: &Lanes, prepared: Prepared, equipped: Equipped) -> Result
         places,
         planned,
         cpus,
-        driver,
+        driver: driver.kind,
         steered,
         notes,
         page,
@@ -152,7 +152,7 @@ impl Running {
         lanes: &Lanes,
         each: Vec<Own>,
         given: Vec<(usize, Address, i32)>,
-        (settings, tuning, descriptors): (LaneSettings, Tuning, u64),
+        (settings, tuning, found, descriptors): (LaneSettings, Tuning, Probes, u64),
     ) -> Result<(), Error> {
         assert!(each.len() == self.cpus.len(), "each lane has its own");
         for (lane, Own { ear, rows: (row, rows, packets, connections), frames }) in each.into_iter().enumerate() {
@@ -171,6 +171,7 @@ impl Running {
                 places: self.places.clone(),
                 settings,
                 tuning,
+                found,
                 parcels: lanes.parcels,
                 pages: lanes.pages,
                 connections_max: lanes.lane_connections_max(),
@@ -195,8 +196,8 @@ impl Running {
             let body = move |pinned: io::Result<()>| {
                 report::count_lost();
                 lives.live(lane, &control, || match kind {
-                    DriverKind::Epoll => plan.run(&lives, pinned, |arena, tuning, bell, crossing| {
-                        Ok(EpollDriver::with_bell(arena, tuning, Probes::default(), bell)?.joined(crossing))
+                    DriverKind::Epoll => plan.run(&lives, pinned, |arena, tuning, found, bell, crossing| {
+                        Ok(EpollDriver::with_bell(arena, tuning, found, bell)?.joined(crossing))
                     }),
                     DriverKind::Uring => plan.run(&lives, pinned, uring::driver),
                 });

@@ -42,19 +42,18 @@ impl UringDriver {
     /// [`Error::Tuning`] for a setting out of range; `Error::Uring...` where the system refuses io_uring, which leaves
     /// [`EpollDriver`](crate::EpollDriver); [`Error::Refused`] if the system gives no descriptor.
     pub fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
-        Self::with_bell(arena, tuning, probes, EventBell::shared()?)
+        Self::with_bell(arena, tuning, tried(probes), EventBell::shared()?)
     }
 
     /// The same with a bell that was made before: where the lane takes a descriptor table of its own first, this driver's
-    /// descriptors are in no other table.
+    /// descriptors are in no other table. What `found` has is used as it is: [another driver](Self::probes) has tried it here.
     ///
     /// # Errors
     /// As for [`UringDriver::new`].
-    pub fn with_bell(arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
+    pub fn with_bell(arena: Arena, tuning: Tuning, found: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
         tuning::check(&tuning)?;
-        let probes = tried(probes);
-        let source = Uring::new(probes.uring_no_iowait, tuning.offload_threads)?;
-        Self::on(source, arena, tuning, probes, bell)
+        let source = Uring::new(found.uring_no_iowait, tuning.offload_threads)?;
+        Self::on(source, arena, tuning, found, bell)
     }
 }
 

@@ -1,17 +1,17 @@
 //! No lane is on io_uring.
 
-use corelane_drivers::{Crossing, EpollDriver, Error, EventBell};
+use corelane_drivers::{Crossing, EpollDriver, Error, EventBell, Probes};
 use corelane_seam::{Arena, Tuning};
 use std::sync::Arc;
 
-pub(crate) fn driver(_: Arena, _: Tuning, _: Arc<EventBell>, _: Arc<Crossing>) -> Result<EpollDriver, Error> {
+pub(crate) fn driver(_: Arena, _: Tuning, _: Probes, _: Arc<EventBell>, _: Arc<Crossing>) -> Result<EpollDriver, Error> {
     Err(Error::UringLeftOut)
 }
 
-pub(crate) fn attempt(_: Arena) -> Result<(), Error> {
+pub(crate) fn attempt(_: Arena) -> Result<Probes, Error> {
     Err(Error::UringLeftOut)
 }
 
-pub(crate) fn is_favoured(_: Result<(), Error>) -> bool {
+pub(crate) fn is_favoured(_: &Result<Probes, Error>) -> bool {
     false
 }
