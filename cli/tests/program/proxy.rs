@@ -413,6 +413,61 @@ fn a_hangup_names_other_upstreams_for_new_clients_and_names_keep_theirs() {
 }
 
 #[test]
+fn a_hangup_changes_which_names_have_which_upstreams() {
+    let [first, second] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let at = |listener: &TcpListener| listener.local_addr().unwrap();
+    let folder = Scratch::new();
+    let file = folder.path().join("corelane.toml");
+    let write = |options: &str| {
+        let next = folder.path().join("next");
+        fs::write(&next, format!("services = [\"proxy=tcp://127.0.0.1:0?{options}\"]\n")).unwrap();
+        fs::rename(&next, &file).unwrap();
+    };
+    write(&format!("to={}", at(&first)));
+    let mut server = Server::start(&["--lanes", "1", "--sandbox", "off", "--config", file.to_str().unwrap()]);
+    let mut hangups = 0;
+    let mut change = |server: &mut Server, options: &str| {
+        write(options);
+        server.signal(Signal::SIGHUP);
+        hangups += 1;
+        until("it is said", || server.words().matches("SIGHUP: the options of").count() == hangups);
+    };
+    // Nobody is asked for a name yet.
+    let pair = reaches(&server, "a.test", &first);
+    change(&mut server, &format!("sni=a.test>{}", at(&second)));
+    reaches(&server, "a.test", &second);
+    let is_refused = |server: &Server, name: &str| {
+        let mut client = server.connect();
+        client.write_all(&hello(name)).unwrap();
+        read_to_end(&mut client).1.is_err()
+    };
+    assert!(is_refused(&server, "b.test"), "there is nobody for others any more");
+    // One that is half heard is judged by what is in force when it has said all.
+    let (mut half, said) = (server.connect(), hello("b.test"));
+    half.write_all(&said[..20]).unwrap();
+    change(&mut server, &format!("sni=*.b.test>{0},b.test>{0},a.test>{1}", at(&first), at(&second)));
+    half.write_all(&said[20..]).unwrap();
+    drop(asked_anew(&first));
+    reaches(&server, "x.b.test", &first);
+    let mut late = server.connect();
+    late.write_all(&said[..20]).unwrap();
+    // Accepted behind it.
+    reaches(&server, "a.test", &second);
+    change(&mut server, &format!("to={}", at(&second)));
+    late.write_all(&said[20..]).unwrap();
+    drop(asked_anew(&second));
+    reaches(&server, "b.test", &second);
+    let (mut client, mut upstream) = pair;
+    upstream.write_all(b"go on").unwrap();
+    let mut heard = [0; 5];
+    client.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"go on");
+    drop((client, upstream, half, late));
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+}
+
+#[test]
 fn a_client_that_nobody_takes_is_told_of() {
     let mut server = Server::start(&["--lanes", "1", &format!("proxy=tcp://127.0.0.1:0?to={NOBODY},no-such-name.invalid:80")]);
     let mut stream = server.connect();

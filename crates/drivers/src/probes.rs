@@ -2,8 +2,9 @@
 
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SEGMENT_MIN, SEGMENTS_OLD_MAX, SocketKind};
 use crate::opening;
+use corelane_os::lane_memory::LaneMemory;
 use corelane_os::sockets::{self, readable};
-use corelane_seam::{Arena, Bind, DatagramOutcome, Datagrams, Fault, Outcome, Reason, Segment, TRAIN_DATAGRAMS_MAX, Trains};
+use corelane_seam::{Bind, DatagramOutcome, Datagrams, Fault, Outcome, Reason, Segment, TRAIN_DATAGRAMS_MAX, Trains};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -124,7 +125,7 @@ fn exchange(count: usize, trains: bool) -> Result<Exchange, Fault> {
 
 /// Receives the train; returns in how many arrivals it came.
 fn receive_train(socket: BorrowedFd, count: usize, calls: &mut DatagramCalls) -> Result<usize, Fault> {
-    let arena = Arena::new(1).map_err(|_| Fault::of(Reason::NoMemory))?;
+    let arena = LaneMemory::arena(1).map_err(|_| Fault::of(Reason::NoMemory))?;
     let (mut arrivals, mut datagrams) = (0, 0);
     while datagrams < count {
         readable(socket)?;

@@ -3,7 +3,7 @@
 //! Sources: mmap(2), madvise(2), mlock(2).
 
 use crate::memory_file::{ALIGNMENT, advised, map};
-use corelane_seam::RegionMemory;
+use corelane_seam::{Arena, RegionMemory};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -231,6 +231,14 @@ impl LaneMemory {
         Ok(Self { base, bytes, mapping, mapped, pages: Pages::default() })
     }
 
+    /// An arena in so many bytes of it, in pages of the usual size.
+    ///
+    /// # Errors
+    /// As of [`Arena::made`].
+    pub fn arena(bytes: usize) -> Result<Arena, corelane_seam::Error> {
+        Arena::made(bytes, |bytes| Self::new(bytes, Pages::default()).ok().map(|(memory, _)| memory))
+    }
+
     /// What kind of pages it has.
     pub fn pages(&self) -> Pages {
         self.pages
@@ -250,7 +258,7 @@ mod tests {
     use super::*;
     use crate::memory_file::MemoryFile;
     use crate::testing::in_child;
-    use corelane_seam::{Arena, Chain};
+    use corelane_seam::Chain;
     use rustix::pipe::{IoSliceRaw, SpliceFlags, pipe, vmsplice};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};

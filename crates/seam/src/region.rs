@@ -83,8 +83,8 @@ impl Region {
     }
 }
 
-/// The allocator maps what is as long as this by itself, whatever was given back to it before (mallopt(3), `M_MMAP_THRESHOLD`). A shorter piece may be one that was used,
-/// and is then written with zeros, all of it.
+/// From here on the allocator asks the system, where it has no free piece that is as long (mallopt(3), `M_MMAP_THRESHOLD`). A shorter one is often a piece that was used and
+/// given back, and is written with zeros, all of it.
 const MAPPED_BYTES: usize = 32 << 20;
 
 /// Zeroed memory of the allocator, which the system commits as it is touched: what a region is by default.

@@ -18,10 +18,10 @@ const TO: Text = Text::new(
     "upstreams: HOST:PORT, [IPv6]:PORT or unix:PATH, with tls:// before one that is spoken to by TLS, each with *WEIGHT behind it if it is to have more than others; \
      file:PATH for those in the lines of a file, srv:NAME for those of SRV records",
 )
-.naming(uses);
+.naming(|text| text.parse().as_ref().map_or_else(|_| Vec::new(), uses));
 
-fn uses(text: &str) -> Vec<Use> {
-    let Ok(targets) = text.parse::<Targets>() else { return Vec::new() };
+/// What a process that has them uses of the system: what it is warned of before a start, and what a sandbox lets it reach.
+pub fn uses(targets: &Targets) -> Vec<Use> {
     let names = targets.all().iter().map(|target| Use::Upstream(target.name().to_owned()));
     let of_source = |target: &Target| match target.place() {
         Place::Source(Source::File(path)) => vec![Use::Read(path.clone()), Use::ConnectedToAny],

@@ -106,7 +106,7 @@ impl Counts {
 pub(crate) struct One {
     /// Which of the targets it belongs to.
     pub target: u16,
-    pub group: u16,
+    pub group: u32,
     pub priority: u16,
     pub address: Address,
     pub weight: u16,

@@ -14,7 +14,7 @@ use crate::tried::{Caller, Tried, Upstream};
 use corelane::service::Random;
 use corelane::{Address, Instant};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,9 +129,9 @@ impl Upstreams {
         self.check_first(now);
     }
 
-    /// From now on there are these targets. Those that were there before keep their health, their counters and their connections; those that are there no more are taken by
-    /// nobody once the new sources have been read and one of the new ones is known, and leave when what is under way there has ended. What is [due](Upstreams::due) has changed then. Those of [groups](Target::group) but the first stay. Returns
-    /// whether it can be followed: no client of TLS is there where none was asked for at the start.
+    /// From now on there are these targets. Those that were there before, in the same [group](Target::group), keep their health, their counters and their connections. Those that are
+    /// there no more are taken by nobody once the new sources of their group have been read and one of its new ones is known, or at once where the group has none. They leave when what is under way there has ended. What is [due](Upstreams::due) has
+    /// changed then. Returns whether it can be followed: no client of TLS is there where none was asked for at the start.
     pub fn retarget(&mut self, targets: &Targets, now: Instant) -> bool {
         if !self.can_retarget(targets) {
             return false;
@@ -143,13 +143,17 @@ impl Upstreams {
     /// From now on a source, or the settings, name these.
     fn follow(&mut self, targets: &[Target], of: Option<u16>, now: Instant) {
         // One that went and comes back is a new one.
-        let is_of = |listed: &Listed| !listed.is_gone && listed.of == of && (of.is_some() || listed.target.group() == 0);
+        let is_of = |listed: &Listed| !listed.is_gone && listed.of == of;
         let before: Vec<usize> = (0..self.listed.len()).filter(|&number| is_of(&self.listed[number])).collect();
         // Those of the first settings serve until newer ones are known: those in between were to take their place.
-        let is_pending = before.iter().any(|&number| self.listed[number].is_replaced);
+        let replaced = before.iter().map(|&number| &self.listed[number]).filter(|listed| listed.is_replaced);
+        let pending: BTreeSet<u32> = replaced.map(|listed| listed.target.group()).collect();
         for &number in &before {
-            match targets.iter().find(|target| target.is_same(&self.listed[number].target)) {
-                None if of.is_none() && self.listed[number].is_replaced == is_pending => self.listed[number].is_replaced = true,
+            let listed = &mut self.listed[number];
+            match targets.iter().find(|target| target.is_same(&listed.target)) {
+                None if of.is_none() && listed.is_replaced == pending.contains(&listed.target.group()) => {
+                    listed.is_replaced = true
+                }
                 None => self.let_go(number as u16),
                 Some(target) => {
                     self.listed[number].is_replaced = false;
@@ -173,22 +177,31 @@ impl Upstreams {
 
     /// Lets those go that the settings name no more, once those in their place are known. So settings with a source that cannot be read leave nobody without an upstream.
     fn let_go_replaced(&mut self) {
-        let is_there = |listed: &&Listed| !listed.is_gone && listed.of.is_none() && listed.target.group() == 0;
-        let is_new = |listed: &&Listed| is_there(listed) && !listed.is_replaced;
-        let is_unread = self.listed.iter().filter(is_new).any(|listed| listed.replaces && !listed.is_known);
+        for number in 0..self.listed.len() {
+            let listed = &self.listed[number];
+            let is_replaced = !listed.is_gone && listed.of.is_none() && listed.is_replaced;
+            // Nobody has anything of one that is not known.
+            if is_replaced && (!listed.is_known || self.has_replacements(listed.target.group())) {
+                self.let_go(number as u16);
+            }
+        }
+    }
+
+    /// Whether those that the settings name now of a group can take the place of those before.
+    fn has_replacements(&self, group: u32) -> bool {
+        let is_new =
+            |listed: &&Listed| !listed.is_gone && listed.of.is_none() && !listed.is_replaced && listed.target.group() == group;
+        let mut new = self.listed.iter().filter(is_new).peekable();
+        if new.peek().is_none() {
+            return true;
+        }
+        let is_unread = new.any(|listed| listed.replaces && !listed.is_known);
         // A source that was read is none of those that it names.
         let is_one = |listed: &&Listed| match listed.of {
             Some(source) => !listed.is_gone && is_new(&&self.listed[usize::from(source)]),
             None => is_new(listed) && !matches!(listed.target.place(), Place::Source(_)),
         };
-        let are_known = !is_unread && self.listed.iter().filter(is_one).any(|listed| listed.is_known);
-        for number in 0..self.listed.len() {
-            let listed = &self.listed[number];
-            // Nobody has anything of one that is not known.
-            if is_there(&listed) && listed.is_replaced && (are_known || !listed.is_known) {
-                self.let_go(number as u16);
-            }
-        }
+        !is_unread && self.listed.iter().filter(is_one).any(|listed| listed.is_known)
     }
 
     /// Whether that can be followed.
@@ -343,7 +356,7 @@ impl Upstreams {
     }
 
     /// The same of those in this [group](Target::group).
-    pub fn begin_in(&mut self, group: u16, now: Instant, caller: Caller, tried: &Tried) -> Option<Upstream> {
+    pub fn begin_in(&mut self, group: u32, now: Instant, caller: Caller, tried: &Tried) -> Option<Upstream> {
         let taken = self.choose(group, now, caller, tried)?;
         self.turn += 1;
         let entry = &mut self.entries[usize::from(taken)];
@@ -355,12 +368,12 @@ impl Upstreams {
     }
 
     /// Whether one of these serves, and has no room for this client: more would be taken once what is under way there has ended.
-    pub fn is_full(&self, group: u16, client: u64) -> bool {
+    pub fn is_full(&self, group: u32, client: u64) -> bool {
         let most = self.uses_max();
         self.all().any(|one| one.group == group && one.serves() && !one.has_room(most, client))
     }
 
-    fn choose(&mut self, group: u16, now: Instant, Caller { key, client }: Caller, tried: &Tried) -> Option<u16> {
+    fn choose(&mut self, group: u32, now: Instant, Caller { key, client }: Caller, tried: &Tried) -> Option<u16> {
         self.gather(tried, client, |one| one.group == group && one.is_in_rotation(now), now);
         if self.candidates.is_empty() {
             self.gather(tried, client, |one| one.group == group && one.serves() && !one.is_in_rotation(now), now);

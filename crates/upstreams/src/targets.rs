@@ -44,7 +44,7 @@ pub struct Target {
     weight: u16,
     /// Its name in TLS, if it is spoken to so.
     tls: Option<String>,
-    group: u16,
+    group: u32,
     priority: u16,
 }
 
@@ -65,7 +65,7 @@ impl Target {
     }
 
     /// Which of several groups it is of: a use is of one. The first is 0.
-    pub fn group(&self) -> u16 {
+    pub fn group(&self) -> u32 {
         self.group
     }
 
@@ -95,7 +95,7 @@ impl Target {
         Self { priority, ..self }
     }
 
-    pub(crate) fn of_group(self, group: u16) -> Self {
+    pub(crate) fn of_group(self, group: u32) -> Self {
         Self { group, ..self }
     }
 
@@ -138,7 +138,7 @@ impl Targets {
     ///
     /// # Errors
     /// Why it cannot be.
-    pub fn add(&mut self, text: &str, group: u16) -> Result<(), TargetError> {
+    pub fn add(&mut self, text: &str, group: u32) -> Result<(), TargetError> {
         let wrong = |why: String| TargetError { text: text.to_owned(), why };
         let target = Target { group, ..target(text).map_err(wrong)? };
         if self.0.iter().any(|known| known.name == target.name && known.group == group) {

@@ -21,7 +21,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct Client {
     /// Which upstreams it gets; none before it has said whom it asks for.
-    pub(crate) group: Option<u16>,
+    pub(crate) group: Option<u32>,
     /// The connection to its upstream, or the attempt at one.
     pub(crate) server: Option<(ConnectionId, Upstream)>,
     /// That is open: bytes pass.
@@ -35,7 +35,7 @@ pub struct Server {
     /// The client, as it is blamed for what its bytes may have done.
     pub(crate) asker: u64,
     pub(crate) upstream: Upstream,
-    pub(crate) group: u16,
+    pub(crate) group: u32,
     /// With this one.
     pub(crate) tried: Tried,
     /// When the attempt began.

@@ -1,12 +1,12 @@
 //! The service as it declares itself.
 
-use crate::live::LIVE;
+use crate::live::{LIVE, SNI};
 use crate::log::ProxyLog;
 use crate::proxy::Proxy;
 use crate::routes::Routes;
 use crate::udp::{UdpProxy, unfit};
 use corelane::service::Limits;
-use corelane::service::entry::choice::{Choice, Flag, OneOf, Text, Time, Use, any, joined};
+use corelane::service::entry::choice::{Choice, Flag, OneOf, Text, Time, any, joined};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
@@ -40,13 +40,6 @@ const SEND_PROXY: OneOf = OneOf::new(
     &[NONE, V1, V2],
     "begin each connection to an upstream with a PROXY header that names the client",
 );
-
-const SNI: Text = Text::new(
-    "sni",
-    "NAME>HOST:PORT,..",
-    are_routes,
-    "give clients that ask for this name in TLS, or one that ends so (*.NAME), these upstreams, without opening their TLS; all others get those of to=, or are broken off",
-).naming(|text| Routes::read(text, None).iter().flat_map(|(_, targets)| targets.ports()).map(Use::Connected).collect());
 
 const LOG: Text = Text::new(
     "log",
@@ -114,10 +107,6 @@ pub static ENTRY: Entry = Entry::new(
 .live(LIVE)
 .limits(limits);
 
-fn are_routes(text: &str) -> std::result::Result<(), String> {
-    Routes::read(text, None).map(drop).map_err(|error| error.to_string())
-}
-
 fn limits(limits: &mut Limits) {
     limits.connect_limit = CONNECT_LIMIT;
     limits.datagram_sockets_max = DATAGRAM_SOCKETS_MAX;
@@ -156,9 +145,8 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
         Some(_) => upstreams::behind_or(asked, Targets::none())?,
     };
     let others = (!behind.targets.all().is_empty()).then_some(&behind.targets);
-    let routed = names.map(|text| Routes::read(text, others)).transpose();
-    let routed = routed.map_err(|error| asked.refuse(SNI.name, error.to_string()))?;
-    let (routes, targets) = routed.map_or((None, behind.targets.clone()), |(routes, targets)| (Some(routes), targets));
+    let routed = Routes::default().next(names, others);
+    let (routes, targets) = routed.map_err(|error| asked.refuse(SNI.name, error.to_string()))?;
     let behind = upstreams::Behind { targets, ..behind };
     let version = match asked.chosen().one_of(&SEND_PROXY) {
         V1 => Some(Version::V1),
@@ -171,8 +159,8 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     let in_kernel = asked.chosen().flag(&IN_KERNEL);
     let lanes = if in_kernel { lanes.bridging() } else { lanes };
     let made = move |lane| {
-        let proxy = version.into_iter().fold(Proxy::new(&behind, lane).in_kernel(in_kernel), Proxy::header);
-        let proxy = routes.iter().cloned().fold(proxy, Proxy::routes);
+        let proxy = Proxy::new(&behind, lane).in_kernel(in_kernel).routes(routes.clone());
+        let proxy = version.into_iter().fold(proxy, Proxy::header);
         of_lanes.iter().fold(proxy, Proxy::log)
     };
     let lanes = tls::towards(lanes.serve(&asked.url().to_string(), made)?, asked, speak_tls, |client| client)?;

@@ -36,10 +36,10 @@ pub struct Proxy {
     /// The PROXY header that upstreams get.
     header: Option<Version>,
     /// By which clients that speak TLS are told apart, if they are.
-    routes: Option<Routes>,
+    routes: Routes,
     log: Option<LaneLog<ConnectionId>>,
     /// Clients that have come before any name was resolved.
-    early: Vec<(ConnectionId, u16)>,
+    early: Vec<(ConnectionId, u32)>,
     early_max: usize,
     /// The kernel is to pass on bytes of pairs that say little at a time.
     in_kernel: bool,
@@ -49,7 +49,15 @@ impl Proxy {
     /// To these upstreams, on this lane.
     pub fn new(behind: &Behind, lane: usize) -> Self {
         let tended = Tended::new(behind, lane, Tending::new(TENDING, TENDING));
-        Self { tended, header: None, routes: None, log: None, early: Vec::new(), early_max: EARLY_MAX, in_kernel: false }
+        Self {
+            tended,
+            header: None,
+            routes: Routes::default(),
+            log: None,
+            early: Vec::new(),
+            early_max: EARLY_MAX,
+            in_kernel: false,
+        }
     }
 
     /// Has each upstream told by a PROXY header whose connection it gets.
@@ -62,7 +70,7 @@ impl Proxy {
 
     /// Gives each client upstreams of the group of the name that it asks for in TLS, which is not opened for that.
     pub fn routes(self, routes: Routes) -> Self {
-        Self { routes: Some(routes), ..self }
+        Self { routes, ..self }
     }
 
     /// Logs each client at its end. To be called on the lane that serves, as all that makes a service.
@@ -89,8 +97,11 @@ impl Proxy {
 
     /// Follows a change of the upstreams; whether there are some to follow.
     fn change(&mut self, cx: &mut Cx<'_>, options: &str) -> bool {
-        let Some(targets) = live(options) else { return false };
+        let Some((routes, targets)) = live(options, &self.routes) else { return false };
         let follows = self.tended.retarget(cx, &targets);
+        if follows {
+            self.routes = routes;
+        }
         self.tend(cx);
         // Some may have an address already.
         self.serve_early(cx);
@@ -116,7 +127,7 @@ impl Proxy {
     fn connect(
         &mut self,
         cx: &mut Cx<'_>,
-        (client, group): (ConnectionId, u16),
+        (client, group): (ConnectionId, u32),
         mut tried: Tried,
     ) -> Result<(ConnectionId, Upstream), Why> {
         let caller = cx.peer_address(client).map(|from| Caller { key: self.tended.key(from), client: client_key(from) });
@@ -154,13 +165,13 @@ impl Proxy {
     }
 
     /// Why there is no upstream for a client that has tried these.
-    fn why_nobody(&self, group: u16, caller: Caller, tried: Tried) -> Why {
+    fn why_nobody(&self, group: u32, caller: Caller, tried: Tried) -> Why {
         let is_full = tried.count() == 0 && self.tended.upstreams.is_full(group, caller.client);
         if is_full { Why::UpstreamFull } else { Why::NoUpstream }
     }
 
     /// Gives a client to its first upstream; where names are still to be resolved, later.
-    fn begin(&mut self, cx: &mut Cx<'_>, client: ConnectionId, group: u16) -> Option<(ConnectionId, Upstream)> {
+    fn begin(&mut self, cx: &mut Cx<'_>, client: ConnectionId, group: u32) -> Option<(ConnectionId, Upstream)> {
         match self.connect(cx, (client, group), Tried::default()) {
             Ok(server) => return Some(server),
             Err(_) if self.tended.upstreams.awaits_names() => {
@@ -234,9 +245,7 @@ impl Proxy {
                 return Next::Abort;
             }
         };
-        // reason: nobody is asked for a name otherwise.
-        let group = self.routes.as_ref().expect("clients are told apart").group(name);
-        let Some(group) = group else {
+        let Some(group) = self.routes.group(name) else {
             let words = format_args!("nobody serves {:?}, the name that it asks for", name.unwrap_or_default());
             self.refuse(cx, own, (Why::UnknownName, words));
             return Next::Abort;
@@ -423,11 +432,11 @@ impl StreamService for Proxy {
         if let Some(log) = &mut self.log {
             log.begin(client, &peer.address, cx.now());
         }
-        let group = match (&self.routes, &peer.learned) {
-            (None, _) => Some(0),
+        let group = match &peer.learned {
+            _ if !self.routes.tell_apart() => self.routes.group(None),
             // TLS that ends here has told it already.
-            (Some(routes), Some(learned)) => routes.group(learned.server_name.as_deref()),
-            (Some(_), None) => {
+            Some(learned) => self.routes.group(learned.server_name.as_deref()),
+            None => {
                 // It has `read_limit` to say whom it asks for, from now on.
                 cx.resume(client);
                 return End::Client(Client { group: None, server: None, is_joined: false });

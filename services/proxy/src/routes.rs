@@ -3,14 +3,22 @@
 use corelane_upstreams::{TargetError, Targets};
 use std::collections::BTreeMap;
 
-/// Names, and the group of upstreams of each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Names, and the group of upstreams of each. By default clients are not told apart: all get group 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
-    names: BTreeMap<String, u16>,
+    names: BTreeMap<String, u32>,
     /// Of `*.example`, without the star.
-    beside: BTreeMap<String, u16>,
-    /// Those of other names, and of clients that ask for none.
+    beside: BTreeMap<String, u32>,
+    /// Those of other names, and of clients that ask for none, are group 0.
     has_default: bool,
+    /// The greatest number of a group so far. None is used for two names: clients may wait for upstreams of a group whose name is gone.
+    given: u32,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Self { names: BTreeMap::new(), beside: BTreeMap::new(), has_default: true, given: 0 }
+    }
 }
 
 impl Routes {
@@ -19,9 +27,17 @@ impl Routes {
     /// # Errors
     /// What is wrong with which of them.
     pub fn read(text: &str, all_others: Option<&Targets>) -> Result<(Self, Targets), TargetError> {
-        let mut routes = Self { has_default: all_others.is_some(), ..Self::default() };
+        Self::default().next(Some(text), all_others)
+    }
+
+    /// Those behind these, of another text or of none: a name that there was before keeps its group.
+    ///
+    /// # Errors
+    /// As of [`Routes::read`].
+    pub fn next(&self, text: Option<&str>, all_others: Option<&Targets>) -> Result<(Self, Targets), TargetError> {
+        let mut routes = Self { has_default: all_others.is_some(), given: self.given, ..Self::default() };
         let mut targets = all_others.cloned().unwrap_or_else(Targets::none);
-        for part in text.split(',') {
+        for part in text.into_iter().flat_map(|text| text.split(',')) {
             let wrong = |why: &str| TargetError { text: part.to_owned(), why: why.to_owned() };
             let (name, target) = part.split_once('>').ok_or_else(|| wrong("write NAME>HOST:PORT"))?;
             let name = name.to_ascii_lowercase();
@@ -30,23 +46,31 @@ impl Routes {
             if name.is_empty() || !name.bytes().all(is_fit) {
                 return Err(wrong("before > stands a name, such as shop.example or *.example"));
             }
-            // There are no more names than upstreams.
-            let next = 1 + (routes.names.len() + routes.beside.len()) as u16;
-            let names = if is_beside { &mut routes.beside } else { &mut routes.names };
-            let group = *names.entry(name.to_owned()).or_insert(next);
+            let (names, before) = if is_beside { (&mut routes.beside, &self.beside) } else { (&mut routes.names, &self.names) };
+            let group = *names.entry(name.to_owned()).or_insert_with(|| {
+                before.get(name).copied().unwrap_or_else(|| {
+                    routes.given += 1;
+                    routes.given
+                })
+            });
             targets.add(target, group)?;
         }
         Ok((routes, targets))
     }
 
+    /// Whether clients are told apart, and so are to say whom they ask for.
+    pub(crate) fn tell_apart(&self) -> bool {
+        !(self.names.is_empty() && self.beside.is_empty())
+    }
+
     /// The group for a name; none where nobody serves it.
-    pub(crate) fn group(&self, name: Option<&str>) -> Option<u16> {
+    pub(crate) fn group(&self, name: Option<&str>) -> Option<u32> {
         let of_name = |name: &str| self.names.get(name).or_else(|| self.beside(name)).copied();
         name.and_then(of_name).or(self.has_default.then_some(0))
     }
 
     /// Of those that stand for all that ends so, the one with the most labels.
-    fn beside(&self, name: &str) -> Option<&u16> {
+    fn beside(&self, name: &str) -> Option<&u32> {
         name.match_indices('.').find_map(|(dot, _)| self.beside.get(&name[dot + 1..]))
     }
 }
@@ -63,10 +87,16 @@ mod tests {
         let group = |name: &str| routes.group(Some(name)).unwrap();
         let groups = ["a.test", "c.test", "x.b.test", "b.test", "test", "x.y.z.test"].map(group);
         assert_eq!((groups, routes.group(None)), ([1, 2, 3, 4, 0, 2], Some(0)));
-        let of: Vec<u16> = targets.all().iter().map(|target| target.group()).collect();
+        let of: Vec<u32> = targets.all().iter().map(|target| target.group()).collect();
         assert_eq!(of, [0, 1, 1, 2, 3, 4]);
         let (routes, _) = Routes::read("a.test>x:1", None).unwrap();
         assert_eq!((routes.group(Some("b.test")), routes.group(None), routes.group(Some("a.test"))), (None, None, Some(1)));
+        let next = |routes: &Routes, text| routes.next(text, None).unwrap().0;
+        let other = next(&routes, Some("b.test>x:1,*.a.test>x:1,a.test>y:1"));
+        assert_eq!(["b.test", "c.a.test", "a.test"].map(|name| other.group(Some(name))), [Some(2), Some(3), Some(1)]);
+        let back = next(&next(&other, None), Some("b.test>x:1"));
+        assert_eq!((back.group(Some("b.test")), other.tell_apart(), next(&other, None).tell_apart()), (Some(4), true, false));
+        assert_eq!(Routes::default().group(None), Some(0), "all are one group");
         for (wrong, said) in
             [("a.test", "write NAME>"), (">x:1", "stands a name"), ("a b>x:1", "stands a name"), ("a>x", "write HOST:PORT")]
         {

@@ -12,6 +12,7 @@ pub use counters::UdpCounter;
 
 use crate::live::live;
 use crate::log::{Ended, LaneLog, ProxyLog, Why};
+use crate::routes::Routes;
 use corelane::admin::reports::Level;
 use corelane::service::{Arrival, Declaration, Fault, Outcome, OwnCounter, Reason, ServiceError, SocketId, TRAIN_DATAGRAMS_MAX};
 use corelane::{Address, Cx, DatagramService, Datagrams, Replies, Silent};
@@ -334,7 +335,8 @@ impl UdpProxy {
 
     /// Follows a change of the upstreams; whether there are some to follow.
     fn change(&mut self, cx: &mut Cx<'_>, options: &str) -> bool {
-        let Some(targets) = live(options).filter(|targets| unfit(targets.all()).is_none()) else { return false };
+        let found = live(options, &Routes::default()).map(|(_, targets)| targets);
+        let Some(targets) = found.filter(|targets| unfit(targets.all()).is_none()) else { return false };
         let follows = self.tended.retarget(cx, &targets);
         self.tend(cx);
         follows

@@ -4,7 +4,8 @@ use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::uring;
 use corelane_drivers::{EpollDriver, Probes};
-use corelane_seam::{Arena, Fault, Reason, Record, Tuning};
+use corelane_os::lane_memory::LaneMemory;
+use corelane_seam::{Fault, Reason, Record, Tuning};
 use std::fmt;
 use std::str::FromStr;
 
@@ -120,7 +121,7 @@ pub(crate) fn attempt(kind: DriverKind) -> Tried {
 
 fn make(kind: DriverKind) -> Tried {
     let refused = |_| corelane_drivers::Error::Refused { call: "mmap", fault: Fault::of(Reason::NoMemory) };
-    let arena = Arena::new(corelane_seam::LEASE_BYTES_MAX).map_err(refused)?;
+    let arena = LaneMemory::arena(1).map_err(refused)?;
     match kind {
         DriverKind::Uring => uring::attempt(arena),
         DriverKind::Epoll => EpollDriver::new(arena, Tuning::default(), Probes::default()).map(|driver| driver.probes()),
@@ -131,6 +132,7 @@ fn make(kind: DriverKind) -> Tried {
 mod tests {
     use super::*;
     use crate::lanes::without::uring as without;
+    use corelane_seam::Arena;
 
     /// The choice of a program that was built without io_uring.
     fn without_a_ring(choice: DriverChoice) -> Result<ChosenDriver, Error> {

@@ -607,6 +607,36 @@ fn a_group_serves_nobody_elses_clients() {
 }
 
 #[test]
+fn groups_follow_new_targets_each_by_itself() {
+    let targets = |of: &[(&str, u32)]| {
+        let mut targets = Targets::none();
+        of.iter().for_each(|(target, group)| targets.add(target, *group).unwrap());
+        targets
+    };
+    let mut table = Upstreams::new(&targets(&[("10.0.0.1:1", 0), ("10.0.0.2:1", 1), ("10.0.0.3:1", 2)]), Settings::new(), 0);
+    let begin = |table: &mut Upstreams, group| table.begin_in(group, at(0), Caller::default(), &Tried::default());
+    let at_group = |table: &mut Upstreams, group| {
+        let used = begin(table, group)?;
+        let name = table.name(used).unwrap().to_owned();
+        table.end(used, 0);
+        Some(name)
+    };
+    let held = begin(&mut table, 2).unwrap();
+    // Group 1 waits for a name, group 2 is there no more, and group 3 is new.
+    assert!(table.retarget(&targets(&[("10.0.0.4:1", 0), ("a.test:1", 1), ("10.0.0.2:1", 3)]), at(0)));
+    let found = [0, 1, 2, 3].map(|group| at_group(&mut table, group));
+    assert_eq!(found.each_ref().map(Option::as_deref), [Some("10.0.0.4:1"), Some("10.0.0.2:1"), None, Some("10.0.0.2:1")]);
+    assert!(!table.serves(held) && table.name(held) == Some("10.0.0.3:1"), "what is under way there goes on");
+    assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
+    table.resolved(0, at(0), Ok(addresses(&["10.0.0.5:1"])));
+    assert_eq!(at_group(&mut table, 1).as_deref(), Some("a.test:1"));
+    table.end(held, 0);
+    let mut names: Vec<String> = table.rows(at(0)).into_iter().map(|row| row.name).collect();
+    names.sort();
+    assert_eq!(names, ["10.0.0.2:1", "10.0.0.4:1", "a.test:1"]);
+}
+
+#[test]
 fn a_name_that_has_lost_its_addresses_takes_no_upstream_with_it() {
     let mut table = table("a.test:80", Settings::new());
     assert!(table.due(at(0)).is_some());
