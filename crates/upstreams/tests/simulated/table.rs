@@ -634,6 +634,11 @@ fn groups_follow_new_targets_each_by_itself() {
     let mut names: Vec<String> = table.rows(at(0)).into_iter().map(|row| row.name).collect();
     names.sort();
     assert_eq!(names, ["10.0.0.2:1", "10.0.0.4:1", "a.test:1"]);
+    // One group waits already when those of another are named anew.
+    table.retarget(&targets(&[("file:/list", 0), ("a.test:1", 1)]), at(1));
+    table.retarget(&targets(&[("file:/list", 0), ("b.test:1", 1)]), at(2));
+    let found = [0, 1].map(|group| at_group(&mut table, group));
+    assert_eq!(found.each_ref().map(Option::as_deref), [Some("10.0.0.4:1"), Some("a.test:1")]);
 }
 
 #[test]
