@@ -30,6 +30,9 @@ fn change_until(is_done: &AtomicBool, run: &Path) -> usize {
 fn ask_in_order(sockets: &[UdpSocket]) {
     let named = |flow: usize, number: u32| [&(flow as u32).to_be_bytes()[..], &number.to_be_bytes(), &[7; 56]].concat();
     let mut back = [0; 65];
+    // While the kernel asks for the link-layer address datagrams wait, and the first one behind the answer may overtake them.
+    sockets[0].send(&named(0, 0)).unwrap();
+    sockets[0].recv(&mut back).expect("none is lost");
     for number in 0..EACH + AHEAD {
         for (flow, socket) in sockets.iter().enumerate() {
             if number < EACH {

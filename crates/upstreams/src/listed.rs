@@ -62,3 +62,20 @@ impl Listed {
         }
     }
 }
+
+/// Whether those that the settings name now of a group can take the place of those before.
+pub(crate) fn has_replacements(all: &[Listed], group: u32) -> bool {
+    let is_new =
+        |listed: &&Listed| !listed.is_gone && listed.of.is_none() && !listed.is_replaced && listed.target.group() == group;
+    let mut new = all.iter().filter(is_new).peekable();
+    if new.peek().is_none() {
+        return true;
+    }
+    let is_unread = new.any(|listed| listed.replaces && !listed.is_known);
+    // A source that was read is none of those that it names.
+    let is_one = |listed: &&Listed| match listed.of {
+        Some(source) => !listed.is_gone && is_new(&&all[usize::from(source)]),
+        None => is_new(listed) && !matches!(listed.target.place(), Place::Source(_)),
+    };
+    !is_unread && all.iter().filter(is_one).any(|listed| listed.is_known)
+}

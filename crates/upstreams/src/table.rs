@@ -3,7 +3,7 @@
 use crate::choice::{Candidate, choose};
 use crate::due::{Due, Found};
 use crate::health::{Ejected, Health};
-use crate::listed::{AT_ONCE, Listed};
+use crate::listed::{AT_ONCE, Listed, has_replacements};
 use crate::listing::Listing;
 use crate::one::{Failure, One, mark};
 use crate::reach::{Reach, named};
@@ -181,27 +181,10 @@ impl Upstreams {
             let listed = &self.listed[number];
             let is_replaced = !listed.is_gone && listed.of.is_none() && listed.is_replaced;
             // Nobody has anything of one that is not known.
-            if is_replaced && (!listed.is_known || self.has_replacements(listed.target.group())) {
+            if is_replaced && (!listed.is_known || has_replacements(&self.listed, listed.target.group())) {
                 self.let_go(number as u16);
             }
         }
-    }
-
-    /// Whether those that the settings name now of a group can take the place of those before.
-    fn has_replacements(&self, group: u32) -> bool {
-        let is_new =
-            |listed: &&Listed| !listed.is_gone && listed.of.is_none() && !listed.is_replaced && listed.target.group() == group;
-        let mut new = self.listed.iter().filter(is_new).peekable();
-        if new.peek().is_none() {
-            return true;
-        }
-        let is_unread = new.any(|listed| listed.replaces && !listed.is_known);
-        // A source that was read is none of those that it names.
-        let is_one = |listed: &&Listed| match listed.of {
-            Some(source) => !listed.is_gone && is_new(&&self.listed[usize::from(source)]),
-            None => is_new(listed) && !matches!(listed.target.place(), Place::Source(_)),
-        };
-        !is_unread && self.listed.iter().filter(is_one).any(|listed| listed.is_known)
     }
 
     /// Whether that can be followed.

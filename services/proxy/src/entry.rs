@@ -170,6 +170,7 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane::service::entry::choice::Use;
 
     #[test]
     fn what_is_served_is_said() {
@@ -183,6 +184,9 @@ mod tests {
         ] {
             assert_eq!(of(&format!("tcp://127.0.0.1:0?{right}")), Ok(()), "{right}");
         }
+        let lanes = Lanes::per_core().serve_entry(&ENTRY, "tcp://127.0.0.1:0?sni=a.test>file:/list,b.test>c:7").unwrap();
+        let used = [Use::Read("/list".into()), Use::ConnectedToAny, Use::Connected(7)];
+        assert!(used.iter().all(|used| lanes.uses().contains(used)), "a sandbox is to let it");
         assert_eq!(of("udp://127.0.0.1:0?to=a.test:53,127.0.0.1:1*3&balance=flow&session-idle=5s"), Ok(()));
         for (wrong, said) in [
             ("", "write ?to=HOST:PORT"),
