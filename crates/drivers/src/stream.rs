@@ -58,6 +58,8 @@ pub(crate) struct Sent {
     pub(crate) fault: Option<Fault>,
     /// Of the calls, those that sent sealed bytes from their file.
     pub(crate) from_sealed: u64,
+    /// Those that sent a part of a file.
+    pub(crate) from_file: u64,
     /// There was no room for one more notice: something was copied for that.
     pub(crate) lacked_room: bool,
 }
@@ -78,7 +80,11 @@ fn send_front<'f>(
     sent: &mut Sent,
 ) -> (usize, Result<usize, Errno>) {
     let (asked, answer) = match chain.front() {
-        Some(Segment::File(part)) => send_file(socket, part, file(&part.file)),
+        Some(Segment::File(part)) => {
+            let (asked, answer) = send_file(socket, part, file(&part.file));
+            sent.from_file += u64::from(answer.is_ok());
+            (asked, answer)
+        }
         Some(Segment::Piped(piped)) => send_piped(socket, piped, piped.len() < chain.len()),
         Some(Segment::Sealed(sealed)) if is_shared(sealed) => {
             let (asked, answer, is_copied) = send_sealed(socket, sealed);

@@ -532,6 +532,7 @@ impl<D: Driver> Lane<D> {
         row.set(LaneCounter::SendsCopiedShort, sends.copied_short);
         row.set(LaneCounter::SendsCopiedFull, sends.copied_full);
         row.set(LaneCounter::SendsSealed, sends.sealed);
+        row.set(LaneCounter::SendsFromFile, sends.from_file);
         row.set(LaneCounter::MemoryWithheld, sends.withheld_bytes);
         row.set(LaneCounter::MemoryRenewed, sends.renewed_bytes);
     }

@@ -98,6 +98,8 @@ pub struct SendCounters {
     pub copied_full: u64,
     /// Calls that sent sealed bytes from their file.
     pub sealed: u64,
+    /// Calls that sent a part of a file from it.
+    pub from_file: u64,
     /// Bytes of memory that the system was too long to release.
     pub withheld_bytes: u64,
     /// Those of them that were given new pages, and are used again.

@@ -180,6 +180,7 @@ catalogue! {
         SendsCopiedShort "sends_copied_short" Counter "sends" "Large sends that were copied because the lane was short of memory, or too much of it was withheld.";
         SendsCopiedFull "sends_copied_full" Counter "sends" "Uncopied sends of which something was copied because there was no room for a notice (net.core.optmem_max).";
         SendsSealed "sends_sealed" Counter "sends" "Calls that gave the receiver the pages of sealed memory (sendfile).";
+        SendsFromFile "sends_from_file" Counter "sends" "Calls that sent a part of a file, and not through the lane's memory (sendfile).";
         BytesPiped "bytes_piped" Counter "bytes" "Bytes that passed from one connection to another through pipes of the system's, and not through the lane's memory (splice).";
         PipesHeld "pipes_held" Gauge "pipes" "Pipes that hold such bytes now.";
         BytesBridged "bytes_bridged" Counter "bytes" "Bytes that the kernel passed on from one connection to another, and not through the lane (a sockmap). The count is as of when the lane was told last.";

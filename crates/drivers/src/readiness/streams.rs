@@ -313,6 +313,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         }
         self.counters.calls_work += sent.calls;
         self.counters.sends.sealed += sent.from_sealed;
+        self.counters.sends.from_file += sent.from_file;
         self.counters.sends.copied_full += u64::from(sent.lacked_room);
         (sent.bytes > 0 || sent.fault.is_some()).then_some((sent.bytes, sent.fault, is_released))
     }

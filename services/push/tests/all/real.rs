@@ -52,27 +52,39 @@ fn each_client_gets_the_stream() {
 
 /// Short pieces are copied, wherever they lie.
 #[test]
-fn long_pieces_give_their_very_pages_and_a_counter_says_so() {
+fn long_pieces_and_files_give_their_very_pages_and_a_counter_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_file = format!("size=64KiB&file={}", patterned(folder.path()).display());
+    let counters = [LaneCounter::SendsSealed, LaneCounter::SendsFromFile];
     for driver in DRIVERS {
-        for (options, is_sealed) in [
-            ("size=64KiB", true),
-            ("size=100000&memory=sealed", true),
-            ("size=64KiB&memory=lane", false),
-            ("size=16KiB", false),
-            ("size=16KiB&memory=sealed", false),
+        for (options, are_counted) in [
+            ("size=64KiB", [true, false]),
+            ("size=100000&memory=sealed", [true, false]),
+            ("size=64KiB&memory=lane", [false, false]),
+            ("size=16KiB", [false, false]),
+            ("size=16KiB&memory=sealed", [false, false]),
+            (&of_file, [false, true]),
         ] {
             let running = start(driver, &format!("tcp://127.0.0.1:0?{options}"));
             read(&mut connect(&running), 0, 3_000_000);
             let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
-            let counted = |counter| reader.snapshot(0).total.get(counter);
+            let counted = || counters.map(|counter| reader.snapshot(0).total.get(counter) > 0);
             // What a lane has in common with its driver is shown a turn later.
             let until = std::time::Instant::now() + Duration::from_secs(60);
-            while counted(LaneCounter::SendsSealed) == 0 && is_sealed && std::time::Instant::now() < until {
+            while counted() != are_counted && std::time::Instant::now() < until {
                 std::thread::yield_now();
             }
-            assert_eq!(counted(LaneCounter::SendsSealed) > 0, is_sealed, "{options}");
+            assert_eq!(counted(), are_counted, "{options}");
         }
     }
+}
+
+/// A file of three periods of the pattern.
+fn patterned(folder: &std::path::Path) -> std::path::PathBuf {
+    let (path, mut content) = (folder.join("bulk"), vec![0; 3 * PERIOD]);
+    pattern::fill(0, &mut content);
+    std::fs::write(&path, &content).unwrap();
+    path
 }
 
 #[test]
@@ -109,10 +121,7 @@ fn a_drain_ends_the_stream_behind_a_whole_piece() {
 #[test]
 fn a_file_is_sent_again_and_again() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("bulk");
-    let mut content = vec![0; 3 * PERIOD];
-    pattern::fill(0, &mut content);
-    std::fs::write(&path, &content).unwrap();
+    let path = patterned(folder.path());
     for driver in DRIVERS {
         let running = start(driver, &format!("tcp://127.0.0.1:0?size=64KiB&file={}", path.display()));
         let mut stream = connect(&running);
