@@ -3,7 +3,7 @@
 //! ```text
 //! file, environment --settings::again--> what differs from before: limits of time --LiveLimits--> lanes, with their next turn
 //! a gateway's file ---> lanes anew ------> what differs from before: rules, routes --LiveGateway--> lanes, between two packets
-//! field=, redirect=, to= behind a URL ---> what differs from what is in force --LiveServices--> services, each lane with its next turn
+//! field=, redirect=, to=, sni= of a URL -> what differs from what is in force --LiveServices--> services, each lane with its next turn
 //!                                                                  log-level ---> the thread that writes lines
 //!                                                                  all else ------> words, with its place
 //! ```

@@ -453,10 +453,20 @@ fn a_hangup_changes_which_names_have_which_upstreams() {
     late.write_all(&said[..20]).unwrap();
     // Accepted behind it.
     reaches(&server, "a.test", &second);
+    // Names keep what they had as long as what is new has no address.
+    change(&mut server, "sni=a.test>no-such-name.invalid:443,x.b.test>no-such-name.invalid:80");
+    reaches(&server, "a.test", &second);
+    reaches(&server, "x.b.test", &first);
+    assert!(is_refused(&server, "y.b.test"), "that name is gone");
     change(&mut server, &format!("to={}", at(&second)));
-    late.write_all(&said[20..]).unwrap();
-    drop(asked_anew(&second));
+    // Nobody is to speak TLS any more, whenever it came.
+    late.write_all(b"hello").unwrap();
+    let mut heard = [0; 25];
+    asked_anew(&second).read_exact(&mut heard).unwrap();
+    assert_eq!(heard[..], [&said[..20], b"hello"].concat());
     reaches(&server, "b.test", &second);
+    change(&mut server, "sni=c.test>no-such-name.invalid:443");
+    reaches(&server, "c.test", &second);
     let (mut client, mut upstream) = pair;
     upstream.write_all(b"go on").unwrap();
     let mut heard = [0; 5];

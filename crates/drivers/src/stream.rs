@@ -284,7 +284,7 @@ mod tests {
         chain.push(FilePart { file: name.clone(), offset: 2, length: 5 });
         chain.push(Segment::Static(b">"));
         let find = |asked: &File| (*asked == name).then(|| file.as_fd());
-        assert_eq!(send(server.as_fd(), &mut chain, find), Sent { bytes: 7, calls: 3, ..Sent::default() });
+        assert_eq!(send(server.as_fd(), &mut chain, find), Sent { bytes: 7, calls: 3, from_file: 1, ..Sent::default() });
         assert_eq!(receive_all(client.as_fd(), &arena, 7), b"<23456>");
         chain.push(FilePart { file: name.clone(), offset: 8, length: 5 });
         let short = send(server.as_fd(), &mut chain, find);

@@ -135,7 +135,7 @@ impl Arena {
         if bytes == 0 || bytes > most {
             return Err(Error::ArenaSize { got: bytes, most });
         }
-        Ok(Self::on(Region::new(bytes.next_multiple_of(LEASE_BYTES_MAX), ALIGNMENT)?))
+        Ok(Self::on(Region::untouched(bytes.next_multiple_of(LEASE_BYTES_MAX), ALIGNMENT)?))
     }
 
     /// An arena in memory that somebody else has made, of which the bytes are a multiple of 4 MiB, and the beginning one of 2 MiB. The memory lasts until the last lease,

@@ -45,7 +45,12 @@ unsafe impl Send for Region {}
 impl Region {
     /// Reserves `bytes`, aligned to `alignment`.
     pub(crate) fn new(bytes: usize, alignment: usize) -> Result<Self, Error> {
-        Allocated::new(bytes, alignment).map(|memory| Self::of(Box::new(memory)))
+        Allocated::new(bytes, alignment, 0).map(|memory| Self::of(Box::new(memory)))
+    }
+
+    /// The same, of which no more is committed than is touched: so some 32 MiB are reserved for it at the least.
+    pub(crate) fn untouched(bytes: usize, alignment: usize) -> Result<Self, Error> {
+        Allocated::new(bytes, alignment, MAPPED_BYTES).map(|memory| Self::of(Box::new(memory)))
     }
 
     /// A region of memory that somebody has made.
@@ -87,7 +92,7 @@ impl Region {
 /// given back, and is written with zeros, all of it.
 const MAPPED_BYTES: usize = 32 << 20;
 
-/// Zeroed memory of the allocator, which the system commits as it is touched: what a region is by default.
+/// Zeroed memory of the allocator, which the system commits as it is touched where the allocator asks it: what a region is by default.
 struct Allocated {
     base: NonNull<u8>,
     bytes: usize,
@@ -111,10 +116,10 @@ unsafe impl RegionMemory for Allocated {
 }
 
 impl Allocated {
-    fn new(bytes: usize, alignment: usize) -> Result<Self, Error> {
+    fn new(bytes: usize, alignment: usize, least: usize) -> Result<Self, Error> {
         let refused = Error::ArenaRefused { bytes };
         // Aligned here: asked for aligned zeroes, the standard allocator would write them, and so commit all of it at once.
-        let length = bytes.checked_add(alignment).ok_or(refused)?.max(MAPPED_BYTES);
+        let length = bytes.checked_add(alignment).ok_or(refused)?.max(least);
         let layout = Layout::from_size_align(length, 1).map_err(|_| refused)?;
         assert!(bytes > 0 && alignment.is_power_of_two(), "a region has bytes and an alignment");
         // SAFETY: the layout's size is not zero.

@@ -4,6 +4,7 @@ use crate::reach::named;
 use crate::targets::{Place, Target};
 use corelane::Instant;
 use corelane::service::Learned;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How much is kept of why a name or a source is not known.
@@ -46,6 +47,11 @@ impl Listed {
         (before.as_ref() != Some(&why)).then_some(why)
     }
 
+    /// Whether its name is asked for, and nothing was ever said of it.
+    pub fn is_awaited(&self) -> bool {
+        !self.is_known && self.fault.is_none()
+    }
+
     pub fn new(target: &Target, of: Option<u16>) -> Self {
         Self {
             target: target.clone(),
@@ -63,19 +69,49 @@ impl Listed {
     }
 }
 
-/// Whether those that the settings name now of a group can take the place of those before.
-pub(crate) fn has_replacements(all: &[Listed], group: u32) -> bool {
-    let is_new =
-        |listed: &&Listed| !listed.is_gone && listed.of.is_none() && !listed.is_replaced && listed.target.group() == group;
-    let mut new = all.iter().filter(is_new).peekable();
-    if new.peek().is_none() {
-        return true;
+/// The groups of what the settings name now: which of them wait for an upstream.
+#[derive(Debug)]
+pub(crate) struct Groups(BTreeMap<u32, Group>);
+
+#[derive(Debug, Default)]
+struct Group {
+    /// A source that was named while others served is still to be read.
+    is_unread: bool,
+    /// One is known. A source that was read is none of those that it names.
+    is_known: bool,
+}
+
+impl Groups {
+    pub fn of(all: &[Listed]) -> Self {
+        let mut groups = BTreeMap::<u32, Group>::new();
+        let is_new = |listed: &Listed| !listed.is_gone && listed.of.is_none() && !listed.is_replaced;
+        for listed in all {
+            let (is_there, is_source) = match listed.of {
+                Some(source) => (!listed.is_gone && is_new(&all[usize::from(source)]), false),
+                None => (is_new(listed), matches!(listed.target.place(), Place::Source(_))),
+            };
+            if is_there {
+                let group = groups.entry(listed.target.group()).or_default();
+                group.is_unread |= listed.replaces && !listed.is_known;
+                group.is_known |= listed.is_known && !is_source;
+            }
+        }
+        Self(groups)
     }
-    let is_unread = new.any(|listed| listed.replaces && !listed.is_known);
-    // A source that was read is none of those that it names.
-    let is_one = |listed: &&Listed| match listed.of {
-        Some(source) => !listed.is_gone && is_new(&&all[usize::from(source)]),
-        None => is_new(listed) && !matches!(listed.target.place(), Place::Source(_)),
-    };
-    !is_unread && all.iter().filter(is_one).any(|listed| listed.is_known)
+
+    /// Whether one of them has no upstream yet.
+    pub fn are_waiting(&self) -> bool {
+        self.0.values().any(Group::is_waiting)
+    }
+
+    /// Whether what the settings name no more of this group can go. Where they name nothing else of it, others have its clients, whoever these are.
+    pub fn have_others(&self, group: u32) -> bool {
+        self.0.get(&group).map_or_else(|| !self.are_waiting(), |group| !group.is_waiting())
+    }
+}
+
+impl Group {
+    fn is_waiting(&self) -> bool {
+        self.is_unread || !self.is_known
+    }
 }

@@ -1,9 +1,11 @@
 //! Upstreams as they are shown: the one form of them that lanes tell, and that commands, pages and metrics read.
 
-use crate::one::Counts;
+use crate::health::SHARE_MAX;
+use crate::one::{Counts, One};
+use crate::settings::Settings;
 use crate::targets::Target;
 use crate::times::Times;
-use corelane::Address;
+use corelane::{Address, Instant};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -32,6 +34,18 @@ impl State {
     /// All of them, from the best to the worst.
     pub const ALL: [Self; 7] =
         [Self::Up, Self::Rising, Self::Ejected, Self::Down, Self::Drained, Self::Leaving, Self::Unresolved];
+
+    fn of(one: &One, settings: &Settings, now: Instant) -> Self {
+        let is_rising = one.weight_now(now, settings) < u32::from(one.weight) * SHARE_MAX;
+        match one.health.ejected_until(now) {
+            _ if one.is_leaving => Self::Leaving,
+            _ if one.is_drained => Self::Drained,
+            _ if one.health.is_down() => Self::Down,
+            Some(_) => Self::Ejected,
+            None if is_rising => Self::Rising,
+            None => Self::Up,
+        }
+    }
 
     /// Its word.
     pub fn word(self) -> &'static str {
@@ -100,6 +114,21 @@ mod as_text {
 }
 
 impl Row {
+    /// One as it is now, of this name, which was not resolved the last time for this fault.
+    pub(crate) fn of(one: &One, name: String, fault: Option<String>, (settings, now): (&Settings, Instant)) -> Self {
+        Self {
+            name,
+            address: Some(one.address.clone()),
+            state: State::of(one, settings, now),
+            weight: one.weight,
+            uses: one.uses,
+            connections: one.connections,
+            fault,
+            counts: one.counts.clone(),
+            times: one.times.clone(),
+        }
+    }
+
     pub(crate) fn unknown(target: &Target, fault: Option<String>) -> Self {
         Self {
             name: target.name().to_owned(),
@@ -114,9 +143,12 @@ impl Row {
         }
     }
 
-    /// Adds what another lane sees of the same upstream: the worse state is shown.
+    /// Adds what another lane, or another group, sees of the same upstream: the worse state is shown. One that leaves is none where it serves others.
     pub(crate) fn add(&mut self, other: Self) {
-        self.state = self.state.max(other.state);
+        self.state = match (self.state, other.state) {
+            (State::Leaving, state) | (state, State::Leaving) => state,
+            (one, other) => one.max(other),
+        };
         self.uses = self.uses.saturating_add(other.uses);
         self.connections = self.connections.saturating_add(other.connections);
         self.fault = self.fault.take().or(other.fault);
@@ -128,5 +160,26 @@ impl Row {
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self { counts: self.counts.since(&before.counts), times: self.times.since(&before.times), ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::targets::Targets;
+
+    #[test]
+    fn the_worse_state_is_shown_and_one_that_leaves_is_none_where_it_serves() {
+        let targets: Targets = "10.0.0.1:1".parse().unwrap();
+        let row = |state| Row { state, ..Row::unknown(&targets.all()[0], None) };
+        let added = |one, other| {
+            let mut sum = row(one);
+            sum.add(row(other));
+            sum.state
+        };
+        use State::{Drained, Leaving, Rising, Up};
+        let found =
+            [(Up, Rising), (Drained, Up), (Leaving, Up), (Up, Leaving), (Leaving, Leaving)].map(|(one, other)| added(one, other));
+        assert_eq!(found, [Rising, Drained, Up, Up, Leaving]);
     }
 }

@@ -3,12 +3,12 @@
 use crate::choice::{Candidate, choose};
 use crate::due::{Due, Found};
 use crate::health::{Ejected, Health};
-use crate::listed::{AT_ONCE, Listed, has_replacements};
+use crate::listed::{AT_ONCE, Groups, Listed};
 use crate::listing::Listing;
 use crate::one::{Failure, One, mark};
 use crate::reach::{Reach, named};
 use crate::settings::{Check, Settings};
-use crate::shown::{Row, State};
+use crate::shown::Row;
 use crate::targets::{ADDRESSES_MAX, Place, Target, Targets};
 use crate::tried::{Caller, Tried, Upstream};
 use corelane::service::Random;
@@ -130,7 +130,7 @@ impl Upstreams {
     }
 
     /// From now on there are these targets. Those that were there before, in the same [group](Target::group), keep their health, their counters and their connections. Those that are
-    /// there no more are taken by nobody once the new sources of their group have been read and one of its new ones is known, or at once where the group has none. They leave when what is under way there has ended. What is [due](Upstreams::due) has
+    /// there no more are taken by nobody once the new sources of their group have been read and one of its new ones is known. Where the group has none, that is once each other group has one. They leave when what is under way there has ended. What is [due](Upstreams::due) has
     /// changed then. Returns whether it can be followed: no client of TLS is there where none was asked for at the start.
     pub fn retarget(&mut self, targets: &Targets, now: Instant) -> bool {
         if !self.can_retarget(targets) {
@@ -177,14 +177,28 @@ impl Upstreams {
 
     /// Lets those go that the settings name no more, once those in their place are known. So settings with a source that cannot be read leave nobody without an upstream.
     fn let_go_replaced(&mut self) {
+        if !self.listed.iter().any(|listed| listed.is_replaced && !listed.is_gone) {
+            return;
+        }
+        let groups = Groups::of(&self.listed);
         for number in 0..self.listed.len() {
             let listed = &self.listed[number];
             let is_replaced = !listed.is_gone && listed.of.is_none() && listed.is_replaced;
             // Nobody has anything of one that is not known.
-            if is_replaced && (!listed.is_known || has_replacements(&self.listed, listed.target.group())) {
+            if is_replaced && (!listed.is_known || groups.have_others(listed.target.group())) {
                 self.let_go(number as u16);
             }
         }
+    }
+
+    /// Whether some of the groups that the settings name have no upstream yet, or a source that is still to be read.
+    pub fn awaits_groups(&self) -> bool {
+        Groups::of(&self.listed).are_waiting()
+    }
+
+    /// Whether there is an upstream in this group, in rotation or not.
+    pub fn knows(&self, group: u32) -> bool {
+        self.all().any(|one| one.group == group && !one.is_leaving)
     }
 
     /// Whether that can be followed.
@@ -214,8 +228,10 @@ impl Upstreams {
         };
         let free = self.listed.iter().enumerate().position(|(number, listed)| listed.is_gone && !is_used(number));
         let number = free.unwrap_or(self.listed.len());
-        // The operator has drained all that a source names, now and later.
-        let is_drained = of.is_some_and(|source| self.listed[usize::from(source)].is_drained);
+        // The operator has drained all that a source names, now and later; and what has this name, in whatever group.
+        let is_same = |listed: &Listed| !listed.is_gone && listed.target.name() == target.name();
+        let is_drained = of.is_some_and(|source| self.listed[usize::from(source)].is_drained)
+            || self.listed.iter().any(|listed| listed.is_drained && is_same(listed));
         let new = Listed { is_drained, ..Listed::new(target, of) };
         match free {
             Some(free) => self.listed[free] = new,
@@ -713,12 +729,17 @@ impl Upstreams {
 
     /// Whether a name was never asked for to the end: its addresses may be on their way, and those who find nobody may wait for them.
     pub fn awaits_names(&self) -> bool {
-        self.listed.iter().any(|listed| !listed.is_known && listed.fault.is_none())
+        self.listed.iter().any(Listed::is_awaited)
+    }
+
+    /// The same of those in this [group](Target::group).
+    pub fn awaits_names_in(&self, group: u32) -> bool {
+        self.listed.iter().any(|listed| listed.target.group() == group && listed.is_awaited())
     }
 
     /// The first of such names, as the operator wrote it; none while a source is awaited, which has no name of its own.
     pub fn awaited_name(&self) -> Option<&str> {
-        let mut awaited = self.listed.iter().filter(|listed| !listed.is_known && listed.fault.is_none());
+        let mut awaited = self.listed.iter().filter(|listed| listed.is_awaited());
         awaited.next().filter(|listed| !matches!(listed.target.place(), Place::Source(_))).map(|listed| listed.target.name())
     }
 
@@ -750,17 +771,7 @@ impl Upstreams {
             let name = self.shown(target.name());
             match one {
                 None => Row { name, ..Row::unknown(target, fault.clone()) },
-                Some(one) => Row {
-                    name,
-                    address: Some(one.address.clone()),
-                    state: self.state(one, now),
-                    weight: one.weight,
-                    uses: one.uses,
-                    connections: one.connections,
-                    fault: fault.clone(),
-                    counts: one.counts.clone(),
-                    times: one.times.clone(),
-                },
+                Some(one) => Row::of(one, name, fault.clone(), (&self.settings, now)),
             }
         })
     }
@@ -774,17 +785,5 @@ impl Upstreams {
             let is_without = !listed.is_gone && !self.all().any(|one| of_target(&one)) && !names_some();
             self.all().filter(of_target).map(move |one| (number, Some(one))).chain(is_without.then_some((number, None)))
         })
-    }
-
-    fn state(&self, one: &One, now: Instant) -> State {
-        let is_rising = one.weight_now(now, &self.settings) < u32::from(one.weight) * crate::health::SHARE_MAX;
-        match one.health.ejected_until(now) {
-            _ if one.is_leaving => State::Leaving,
-            _ if one.is_drained => State::Drained,
-            _ if one.health.is_down() => State::Down,
-            Some(_) => State::Ejected,
-            None if is_rising => State::Rising,
-            None => State::Up,
-        }
     }
 }

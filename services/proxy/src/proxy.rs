@@ -15,7 +15,7 @@ use corelane_upstreams::{
 };
 use corelane_wire::hello::{self, Step};
 use corelane_wire::proxy::{HEADER_BYTES_MAX, Version, write};
-use std::fmt;
+use std::{fmt, mem};
 
 type Cx<'a> = corelane::Cx<'a, Notes<Told>>;
 
@@ -37,6 +37,8 @@ pub struct Proxy {
     header: Option<Version>,
     /// By which clients that speak TLS are told apart, if they are.
     routes: Routes,
+    /// Those before, as long as one of the groups now has no upstream yet.
+    routes_before: Option<Routes>,
     log: Option<LaneLog<ConnectionId>>,
     /// Clients that have come before any name was resolved.
     early: Vec<(ConnectionId, u32)>,
@@ -53,6 +55,7 @@ impl Proxy {
             tended,
             header: None,
             routes: Routes::default(),
+            routes_before: None,
             log: None,
             early: Vec::new(),
             early_max: EARLY_MAX,
@@ -100,12 +103,26 @@ impl Proxy {
         let Some((routes, targets)) = live(options, &self.routes) else { return false };
         let follows = self.tended.retarget(cx, &targets);
         if follows {
-            self.routes = routes;
+            let before = mem::replace(&mut self.routes, routes);
+            self.routes_before.get_or_insert(before);
+            self.forget_routes_before();
         }
         self.tend(cx);
         // Some may have an address already.
         self.serve_early(cx);
         follows
+    }
+
+    fn forget_routes_before(&mut self) {
+        self.routes_before.take_if(|_| !self.tended.upstreams.awaits_groups());
+    }
+
+    /// The group for who asks for this name; none where nobody serves it. Until the group has an upstream, the one that it was before is asked.
+    fn group(&self, name: Option<&str>) -> Option<u32> {
+        let knows = |group: &u32| self.tended.upstreams.knows(*group);
+        let now = self.routes.group(name)?;
+        let before = self.routes_before.as_ref().filter(|_| !knows(&now)).and_then(|before| before.group(name));
+        before.filter(knows).or(Some(now))
     }
 
     /// Does what the upstreams want done.
@@ -174,7 +191,7 @@ impl Proxy {
     fn begin(&mut self, cx: &mut Cx<'_>, client: ConnectionId, group: u32) -> Option<(ConnectionId, Upstream)> {
         match self.connect(cx, (client, group), Tried::default()) {
             Ok(server) => return Some(server),
-            Err(_) if self.tended.upstreams.awaits_names() => {
+            Err(_) if self.tended.upstreams.awaits_names_in(group) => {
                 if self.early.len() < self.early_max {
                     self.early.push((client, group));
                 } else {
@@ -227,6 +244,9 @@ impl Proxy {
 
     /// Looks for the name that a client asks for, in what it has said so far; what is not whole must come within `read_limit`.
     fn hear(&mut self, cx: &mut Cx<'_>, client: &mut Client, input: &mut Input) -> Next {
+        if !self.routes.tell_apart() {
+            return self.belong(cx, client, None);
+        }
         let (own, bytes) = (cx.id(), input.len().min(hello::BYTES_MAX));
         let is_finished = input.is_finished();
         let mut memory = [0; hello::NAME_BYTES_MAX];
@@ -245,7 +265,13 @@ impl Proxy {
                 return Next::Abort;
             }
         };
-        let Some(group) = self.routes.group(name) else {
+        self.belong(cx, client, name)
+    }
+
+    /// Gives a client to upstreams of the name that it asks for.
+    fn belong(&mut self, cx: &mut Cx<'_>, client: &mut Client, name: Option<&str>) -> Next {
+        let own = cx.id();
+        let Some(group) = self.group(name) else {
             let words = format_args!("nobody serves {:?}, the name that it asks for", name.unwrap_or_default());
             self.refuse(cx, own, (Why::UnknownName, words));
             return Next::Abort;
@@ -423,6 +449,7 @@ impl StreamService for Proxy {
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         self.tended.completed(cx, token, outcome);
+        self.forget_routes_before();
         self.serve_early(cx);
         self.tend(cx);
     }
@@ -433,9 +460,9 @@ impl StreamService for Proxy {
             log.begin(client, &peer.address, cx.now());
         }
         let group = match &peer.learned {
-            _ if !self.routes.tell_apart() => self.routes.group(None),
+            _ if !self.routes.tell_apart() => self.group(None),
             // TLS that ends here has told it already.
-            Some(learned) => self.routes.group(learned.server_name.as_deref()),
+            Some(learned) => self.group(learned.server_name.as_deref()),
             None => {
                 // It has `read_limit` to say whom it asks for, from now on.
                 cx.resume(client);

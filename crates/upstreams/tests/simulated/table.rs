@@ -622,14 +622,19 @@ fn groups_follow_new_targets_each_by_itself() {
         Some(name)
     };
     let held = begin(&mut table, 2).unwrap();
-    // Group 1 waits for a name, group 2 is there no more, and group 3 is new.
+    // Group 1 waits for a name, group 3 is new, and group 2 is there no more: perhaps the first has its clients.
     assert!(table.retarget(&targets(&[("10.0.0.4:1", 0), ("a.test:1", 1), ("10.0.0.2:1", 3)]), at(0)));
     let found = [0, 1, 2, 3].map(|group| at_group(&mut table, group));
-    assert_eq!(found.each_ref().map(Option::as_deref), [Some("10.0.0.4:1"), Some("10.0.0.2:1"), None, Some("10.0.0.2:1")]);
-    assert!(!table.serves(held) && table.name(held) == Some("10.0.0.3:1"), "what is under way there goes on");
+    assert_eq!(
+        found.each_ref().map(Option::as_deref),
+        [Some("10.0.0.4:1"), Some("10.0.0.2:1"), Some("10.0.0.3:1"), Some("10.0.0.2:1")]
+    );
+    assert!(table.awaits_groups() && table.awaits_names_in(1) && !table.awaits_names_in(2) && table.knows(2));
     assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
     table.resolved(0, at(0), Ok(addresses(&["10.0.0.5:1"])));
-    assert_eq!(at_group(&mut table, 1).as_deref(), Some("a.test:1"));
+    assert_eq!([1, 2].map(|group| at_group(&mut table, group)), [Some("a.test:1".to_owned()), None]);
+    assert!(!table.serves(held) && table.name(held) == Some("10.0.0.3:1"), "what is under way there goes on");
+    assert!(!table.awaits_groups() && !table.knows(2));
     table.end(held, 0);
     let mut names: Vec<String> = table.rows(at(0)).into_iter().map(|row| row.name).collect();
     names.sort();
@@ -639,6 +644,10 @@ fn groups_follow_new_targets_each_by_itself() {
     table.retarget(&targets(&[("file:/list", 0), ("b.test:1", 1)]), at(2));
     let found = [0, 1].map(|group| at_group(&mut table, group));
     assert_eq!(found.each_ref().map(Option::as_deref), [Some("10.0.0.4:1"), Some("a.test:1")]);
+    // Whatever group has it.
+    assert_eq!(table.drain("10.0.0.4:1"), 1);
+    table.retarget(&targets(&[("10.0.0.4:1", 4), ("10.0.0.6:1", 5)]), at(3));
+    assert_eq!([4, 5].map(|group| at_group(&mut table, group)), [None, Some("10.0.0.6:1".to_owned())]);
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) fn refuse_lanes_without_queue(wires: &Wires, lanes: usize) -> Result<
     ports.try_for_each(|port| check_lanes(&port.device, lanes).map_err(|why| refused(wires.asked_by(), why)))
 }
 
-/// Bytes that a lane's rings of io_uring lock as well, twice: the kernel takes back those of a trial when it likes.
+/// Bytes that a lane's rings of io_uring lock as well, and as many for those of the trial before, which the kernel takes back when it likes.
 const RINGS_BYTES: usize = 384 * 1024;
 
 /// A port as it was opened: its queues, who chooses among those of a tap, and who hears what the kernel does at its interface.
