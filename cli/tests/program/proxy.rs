@@ -376,6 +376,14 @@ fn reaches(server: &Server, name: &str, listener: &TcpListener) -> (TcpStream, T
     (client, upstream)
 }
 
+/// A pair that was there before a change.
+fn goes_on((mut client, mut upstream): (TcpStream, TcpStream)) {
+    upstream.write_all(b"go on").unwrap();
+    let mut heard = [0; 5];
+    client.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"go on");
+}
+
 #[test]
 fn a_hangup_names_other_upstreams_for_new_clients_and_names_keep_theirs() {
     let [named, before, after] = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
@@ -390,7 +398,7 @@ fn a_hangup_names_other_upstreams_for_new_clients_and_names_keep_theirs() {
         };
         write(&before);
         let mut server = Server::start(&["--lanes", "1", "--sandbox", "off", "--config", file.to_str().unwrap()]);
-        let (mut client, mut upstream) = reaches(&server, "b.test", &before);
+        let pair = reaches(&server, "b.test", &before);
         if !names.is_empty() {
             reaches(&server, "a.test", &named);
         }
@@ -401,12 +409,7 @@ fn a_hangup_names_other_upstreams_for_new_clients_and_names_keep_theirs() {
         if !names.is_empty() {
             reaches(&server, "a.test", &named);
         }
-        // The pair that was there goes on.
-        upstream.write_all(b"go on").unwrap();
-        let mut heard = [0; 5];
-        client.read_exact(&mut heard).unwrap();
-        assert_eq!(&heard, b"go on");
-        drop((client, upstream));
+        goes_on(pair);
         server.signal(Signal::SIGTERM);
         assert!(server.ended().success());
     }
@@ -467,12 +470,8 @@ fn a_hangup_changes_which_names_have_which_upstreams() {
     reaches(&server, "b.test", &second);
     change(&mut server, "sni=c.test>no-such-name.invalid:443");
     reaches(&server, "c.test", &second);
-    let (mut client, mut upstream) = pair;
-    upstream.write_all(b"go on").unwrap();
-    let mut heard = [0; 5];
-    client.read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b"go on");
-    drop((client, upstream, half, late));
+    goes_on(pair);
+    drop((half, late));
     server.signal(Signal::SIGTERM);
     assert!(server.ended().success());
 }
