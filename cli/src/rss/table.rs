@@ -89,10 +89,15 @@ pub fn page(pid: Option<u32>) -> Result<PageFile> {
     if of_process.is_empty() {
         bail!("{}", why_none(pid));
     }
-    match of_process.iter().any(|page| page.process.liveness() != Liveness::Dead) {
-        true => the_one(of_process),
-        false => bail!("process {pid} has ended: only running processes have a table"),
+    if !of_process.iter().any(|page| page.process.liveness() != Liveness::Dead) {
+        bail!("process {pid} has ended: only running processes have a table");
     }
+    if !of_process.iter().any(|page| corelane::admin::control::is_open(&page.path)) {
+        bail!(
+            "process {pid} cannot be asked: it serves nothing, is ending, or has handed over. `corelane stat` shows those that run"
+        );
+    }
+    the_one(of_process)
 }
 
 fn pages() -> Result<Vec<PageFile>> {

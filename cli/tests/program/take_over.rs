@@ -589,7 +589,13 @@ fn of_two_that_take_over_at_once_one_serves(driver: Driver) {
         let both = [contend(driver, &server), contend(driver, &server)].map(|one| one.join().unwrap());
         let refused: Vec<&str> = both.iter().filter_map(|(_, refused)| refused.as_deref()).collect();
         let [words] = refused[..] else { panic!("one of two serves: {both:?}") };
-        let known = ["is taking over already: wait for it", "no process answers there", "--take-over: no corelane process"];
+        let known = [
+            "is taking over already: wait for it",
+            "no process answers there",
+            "--take-over: no corelane process",
+            "has handed over",
+            "has ended: only running",
+        ];
         assert!(known.iter().any(|why| words.contains(why)) && words.lines().count() == 1, "{words}");
         load.goes_on();
         load.hurries(false);
