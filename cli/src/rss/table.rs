@@ -83,21 +83,14 @@ fn lanes(table: &Table) -> Vec<usize> {
 
 /// The page of the process that is meant.
 pub fn page(pid: Option<u32>) -> Result<PageFile> {
-    let pages = pages()?;
-    let Some(pid) = pid else { return the_one(pages) };
-    let of_process: Vec<PageFile> = pages.into_iter().filter(|page| page.process.pid == pid).collect();
-    if of_process.is_empty() {
-        bail!("{}", why_none(pid));
+    let mut pages = pages()?;
+    if let Some(pid) = pid {
+        pages.retain(|page| page.process.pid == pid);
+        if pages.is_empty() {
+            bail!("{}", why_none(pid));
+        }
     }
-    if !of_process.iter().any(|page| page.process.liveness() != Liveness::Dead) {
-        bail!("process {pid} has ended: only running processes have a table");
-    }
-    if !of_process.iter().any(|page| corelane::admin::control::is_open(&page.path)) {
-        bail!(
-            "process {pid} cannot be asked: it serves nothing, is ending, or has handed over. `corelane stat` shows those that run"
-        );
-    }
-    the_one(of_process)
+    the_one(pages, pid)
 }
 
 fn pages() -> Result<Vec<PageFile>> {
@@ -111,19 +104,23 @@ fn pages() -> Result<Vec<PageFile>> {
     Ok(pages)
 }
 
-/// The only page of a process that runs and can be asked.
-fn the_one(mut pages: Vec<PageFile>) -> Result<PageFile> {
+/// The only page of a process that runs and can be asked; those of one process, if it was named.
+fn the_one(mut pages: Vec<PageFile>, pid: Option<u32>) -> Result<PageFile> {
     pages.retain(|page| page.process.liveness() != Liveness::Dead);
     let is_any = !pages.is_empty();
     pages.retain(|page| corelane::admin::control::is_open(&page.path));
     let pids: Vec<String> = pages.iter().map(|page| page.process.pid.to_string()).collect();
-    match (pages.pop(), pages.is_empty()) {
-        (Some(page), true) => Ok(page),
-        (Some(_), false) => bail!("several can be asked, in the processes {}: name one with --pid", pids.join(", ")),
-        (None, _) if is_any => {
+    match (pages.pop(), pages.is_empty(), pid) {
+        (Some(page), true, _) => Ok(page),
+        (Some(_), false, _) => bail!("several can be asked, in the processes {}: name one with --pid", pids.join(", ")),
+        (None, _, Some(pid)) if is_any => bail!(
+            "process {pid} cannot be asked: it serves nothing, is ending, or has handed over. `corelane stat` shows those that run"
+        ),
+        (None, _, Some(pid)) => bail!("process {pid} has ended: only running processes have a table"),
+        (None, _, None) if is_any => {
             bail!("no process that runs here serves anything, so there is no table: start one with `corelane serve`")
         }
-        (None, _) => bail!("no corelane process of this user is running here: start one with `corelane serve`"),
+        (None, _, None) => bail!("no corelane process of this user is running here: start one with `corelane serve`"),
     }
 }
 

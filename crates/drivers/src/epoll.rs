@@ -35,7 +35,7 @@ impl EpollDriver {
     }
 
     /// The same with a bell that was made before: where the lane takes a descriptor table of its own first, this driver's
-    /// descriptors are in no other table. What `found` has is used as it is: [another driver](Self::probes) has tried it here.
+    /// descriptors are in no other table. Features in `found` are used without a try: [another driver](Self::probes) has tried them here.
     ///
     /// # Errors
     /// As for [`EpollDriver::new`].

@@ -8,8 +8,8 @@ use corelane_seam::{Bind, DatagramOutcome, Datagrams, Fault, Outcome, Reason, Se
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What a driver may use of the kernel, where there is another way. A driver that is made by itself tries each feature that is allowed and goes
-/// without those that fail. What it found serves the drivers of all lanes: a try takes sockets, and has the kernel change its own code on all CPUs (UDP_GRO).
+/// Features of the kernel that a driver may use, where there is another way. A driver that is made by itself tries each feature that is allowed, and goes
+/// without those that fail. The drivers of all lanes use those that it found: a try takes sockets, and has the kernel change its own code on all CPUs (UDP_GRO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probes {
     /// Receive datagrams of one peer in trains (UDP_GRO, udp(7)); otherwise each is received by itself.

@@ -20,7 +20,7 @@ const TO: Text = Text::new(
 )
 .naming(|text| text.parse().as_ref().map_or_else(|_| Vec::new(), uses));
 
-/// What a process that has them uses of the system: what it is warned of before a start, and what a sandbox lets it reach.
+/// The parts of the system that these upstreams take: a check warns of those that are not there, and a sandbox lets a process reach them.
 pub fn uses(targets: &Targets) -> Vec<Use> {
     let names = targets.all().iter().map(|target| Use::Upstream(target.name().to_owned()));
     let of_source = |target: &Target| match target.place() {

@@ -129,9 +129,9 @@ impl Upstreams {
         self.check_first(now);
     }
 
-    /// From now on there are these targets. Those that were there before, in the same [group](Target::group), keep their health, their counters and their connections. Those that are
-    /// there no more are taken by nobody once the new sources of their group have been read and one of its new ones is known. Where the group has none, that is once each other group has one. They leave when what is under way there has ended. What is [due](Upstreams::due) has
-    /// changed then. Returns whether it can be followed: no client of TLS is there where none was asked for at the start.
+    /// From now on there are these targets. Those that were there before, in the same [group](Target::group), keep their health, their counters and their connections. Others are taken
+    /// by nobody once the new sources of their group have been read, and one of its new ones is known. A group without new ones waits for all other groups. They leave when the last use has ended. The next [due](Upstreams::due) thing may
+    /// be another then. Returns whether it can be followed: no client of TLS is there where none was asked for at the start.
     pub fn retarget(&mut self, targets: &Targets, now: Instant) -> bool {
         if !self.can_retarget(targets) {
             return false;
@@ -727,13 +727,8 @@ impl Upstreams {
         None
     }
 
-    /// Whether a name was never asked for to the end: its addresses may be on their way, and those who find nobody may wait for them.
-    pub fn awaits_names(&self) -> bool {
-        self.listed.iter().any(Listed::is_awaited)
-    }
-
-    /// The same of those in this [group](Target::group).
-    pub fn awaits_names_in(&self, group: u32) -> bool {
+    /// Whether a name of this [group](Target::group) was never asked for to the end: its addresses may be on their way, and those who find nobody may wait for them.
+    pub fn awaits_names(&self, group: u32) -> bool {
         self.listed.iter().any(|listed| listed.target.group() == group && listed.is_awaited())
     }
 

@@ -191,7 +191,7 @@ impl Proxy {
     fn begin(&mut self, cx: &mut Cx<'_>, client: ConnectionId, group: u32) -> Option<(ConnectionId, Upstream)> {
         match self.connect(cx, (client, group), Tried::default()) {
             Ok(server) => return Some(server),
-            Err(_) if self.tended.upstreams.awaits_names_in(group) => {
+            Err(_) if self.tended.upstreams.awaits_names(group) => {
                 if self.early.len() < self.early_max {
                     self.early.push((client, group));
                 } else {

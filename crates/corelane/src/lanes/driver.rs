@@ -61,7 +61,7 @@ pub(crate) fn check(settings: &Tuning) -> Result<(), Error> {
 /// A choice made, and what the operator should know of it.
 pub(crate) struct ChosenDriver {
     pub(crate) kind: DriverKind,
-    /// What such a driver found that the kernel has.
+    /// The features of the kernel that such a driver found.
     pub(crate) found: Probes,
     pub(crate) note: Option<Record>,
 }
@@ -114,7 +114,7 @@ pub fn calls_on_files() -> Result<(), String> {
     corelane_drivers::probe_file_calls().map_err(|why| why.to_string())
 }
 
-/// Makes a driver of the kind, on a thread of its own: what it found that the kernel has.
+/// Makes a driver of the kind, on a thread of its own. Returns the features of the kernel that it found.
 pub(crate) fn attempt(kind: DriverKind) -> Tried {
     corelane_drivers::apart(move || make(kind))
 }

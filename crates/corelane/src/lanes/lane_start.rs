@@ -39,7 +39,7 @@ pub(super) struct LaneStart {
     pub(super) places: Vec<Place>,
     pub(super) settings: LaneSettings,
     pub(super) tuning: Tuning,
-    /// What its driver uses of the kernel.
+    /// The features of the kernel that its driver uses.
     pub(super) found: Probes,
     pub(super) parcels: AbroadLimits,
     pub(super) pages: WantedPages,

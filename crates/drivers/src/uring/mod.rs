@@ -46,7 +46,7 @@ impl UringDriver {
     }
 
     /// The same with a bell that was made before: where the lane takes a descriptor table of its own first, this driver's
-    /// descriptors are in no other table. What `found` has is used as it is: [another driver](Self::probes) has tried it here.
+    /// descriptors are in no other table. Features in `found` are used without a try: [another driver](Self::probes) has tried them here.
     ///
     /// # Errors
     /// As for [`UringDriver::new`].

@@ -18,11 +18,11 @@ fn a_source_names_upstreams_and_a_broken_one_leaves_those_that_are_known() {
     let mut table = table("file:/list,10.0.0.9:1", Settings::new());
     let names = |table: &Upstreams| table.rows(at(0)).into_iter().map(|row| (row.name, row.state)).collect::<Vec<_>>();
     assert_eq!(names(&table)[0], ("file:/list".to_owned(), State::Unresolved));
-    assert!(table.awaits_names());
+    assert!(table.awaits_names(0));
     assert_eq!(says(&mut table, 0, Ok(Some("10.0.0.1:1,10.0.0.2:1*3")), 1), None);
     let up = |name: &str| (name.to_owned(), State::Up);
     assert_eq!(names(&table), ["10.0.0.9:1", "10.0.0.1:1", "10.0.0.2:1"].map(up));
-    assert_eq!((table.in_rotation(at(0)), table.awaits_names()), ((3, 3), false));
+    assert_eq!((table.in_rotation(at(0)), table.awaits_names(0)), ((3, 3), false));
     let used = (0..10).map(|_| table.begin(at(0), Caller::default(), &Tried::default()).unwrap()).collect::<Vec<_>>();
     assert_eq!(table.due(at(500)), None, "it is looked at each second");
 
@@ -157,7 +157,7 @@ fn a_source_is_taken_out_with_all_that_it_names_now_and_later() {
 fn names_of_a_source_are_resolved_and_come_and_go_with_it() {
     let mut table = table("file:/list", Settings::new());
     says(&mut table, 0, Ok(Some("a.test:1")), 1);
-    assert!(table.awaits_names(), "its name has no address yet");
+    assert!(table.awaits_names(0), "its name has no address yet");
     assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
     table.resolved(0, at(0), Ok(addresses(&["10.0.0.1:1", "10.0.0.2:1"])));
     assert_eq!(table.in_rotation(at(0)), (2, 2));

@@ -266,7 +266,7 @@ fn a_name_that_nobody_could_ask_for_is_no_fault_and_due_again_in_a_moment() {
     let Some(Due::Resolve { host, .. }) = table.due(at(1)) else { panic!("its name is asked for") };
     table.put_off(0, at(1));
     assert_eq!(
-        (table.due(at(1)), table.next_due(), table.awaits_names()),
+        (table.due(at(1)), table.next_due(), table.awaits_names(0)),
         (None, at(101), true),
         "no other one is asked for either"
     );
@@ -301,7 +301,7 @@ fn a_name_that_hangs_does_not_hold_up_the_others() {
         table.resolved(asking, at(0), Ok(addresses(&[&format!("10.0.0.{number}:1")])));
         others.push(host);
     }
-    assert!(others[0] != others[1] && table.in_rotation(at(0)) == (2, 3) && table.awaits_names());
+    assert!(others[0] != others[1] && table.in_rotation(at(0)) == (2, 3) && table.awaits_names(0));
     // Each end is of the one that was asked for.
     table.resolved(hangs, at(60_000), Err("nobody answers".to_owned()));
     let faults = table.rows(at(0)).into_iter().filter_map(|row| row.fault.map(|_| row.name)).collect::<Vec<_>>();
@@ -629,7 +629,7 @@ fn groups_follow_new_targets_each_by_itself() {
         found.each_ref().map(Option::as_deref),
         [Some("10.0.0.4:1"), Some("10.0.0.2:1"), Some("10.0.0.3:1"), Some("10.0.0.2:1")]
     );
-    assert!(table.awaits_groups() && table.awaits_names_in(1) && !table.awaits_names_in(2) && table.knows(2));
+    assert!(table.awaits_groups() && table.awaits_names(1) && !table.awaits_names(2) && table.knows(2));
     assert!(matches!(table.due(at(0)), Some(Due::Resolve { .. })));
     table.resolved(0, at(0), Ok(addresses(&["10.0.0.5:1"])));
     assert_eq!([1, 2].map(|group| at_group(&mut table, group)), [Some("a.test:1".to_owned()), None]);

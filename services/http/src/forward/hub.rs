@@ -321,7 +321,7 @@ impl Hub {
         let (now, client) = (cx.now(), cx.id());
         let caller = Caller { key: self.tended.key(from), client: client_key(from) };
         let upstream = self.tended.upstreams.begin(now, caller, &Default::default());
-        let may_wait = self.tended.upstreams.awaits_names() && self.early.len() < EARLY_MAX;
+        let may_wait = self.tended.upstreams.awaits_names(0) && self.early.len() < EARLY_MAX;
         let within = match upstream {
             Some(_) => self.timeout,
             None if may_wait => cx.limits().connect_limit.min(self.timeout),

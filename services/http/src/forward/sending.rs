@@ -45,7 +45,7 @@ fn serve_early(shared: &HubRef, cx: &mut Cx<'_>) {
     for number in std::mem::take(&mut hub.early) {
         let fault = match hub.place(cx.now(), number) {
             true => start(shared, &mut hub, cx, number, true).err(),
-            false if hub.tended.upstreams.awaits_names() => {
+            false if hub.tended.upstreams.awaits_names(0) => {
                 hub.early.push(number);
                 continue;
             }
