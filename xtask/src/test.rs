@@ -47,7 +47,7 @@ const LESS_URGENT: i32 = 5;
 const LEAST_URGENT: i32 = 8;
 
 /// From which size on malloc asks the system for memory (mallopt(3), M_MMAP_THRESHOLD), which hands out zeroes as they are touched. Left to itself malloc reuses what was
-/// freed once, and writes zeroes over the megabytes of each lane's memory in thousands of simulated runs that touch little of it.
+/// freed once, and writes zeroes over megabytes in thousands of simulated runs that touch little of them. Lanes' memory is so long that it is asked for in any case.
 /// Smaller pieces come and go too often to be asked for each time.
 const MAPPED_FROM: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "4194304");
 

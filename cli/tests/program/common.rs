@@ -145,6 +145,13 @@ impl Scratch {
     }
 }
 
+/// Puts a file in place whole: who reads it meanwhile finds the one before.
+pub fn put_whole(file: &Path, text: &str) {
+    let next = file.with_extension("next");
+    std::fs::write(&next, text).unwrap();
+    std::fs::rename(&next, file).unwrap();
+}
+
 /// Where the program is.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_corelane");
 

@@ -392,9 +392,7 @@ fn a_hangup_names_other_upstreams_for_new_clients_and_names_keep_theirs() {
     for names in [String::new(), format!("sni=a.test>{}&", at(&named))] {
         let file = folder.path().join("corelane.toml");
         let write = |to: &TcpListener| {
-            let next = folder.path().join("next");
-            fs::write(&next, format!("services = [\"proxy=tcp://127.0.0.1:0?{names}to={}\"]\n", at(to))).unwrap();
-            fs::rename(&next, &file).unwrap();
+            put_whole(&file, &format!("services = [\"proxy=tcp://127.0.0.1:0?{names}to={}\"]\n", at(to)));
         };
         write(&before);
         let mut server = Server::start(&["--lanes", "1", "--sandbox", "off", "--config", file.to_str().unwrap()]);
@@ -422,9 +420,7 @@ fn a_hangup_changes_which_names_have_which_upstreams() {
     let folder = Scratch::new();
     let file = folder.path().join("corelane.toml");
     let write = |options: &str| {
-        let next = folder.path().join("next");
-        fs::write(&next, format!("services = [\"proxy=tcp://127.0.0.1:0?{options}\"]\n")).unwrap();
-        fs::rename(&next, &file).unwrap();
+        put_whole(&file, &format!("services = [\"proxy=tcp://127.0.0.1:0?{options}\"]\n"));
     };
     write(&format!("to={}", at(&first)));
     let mut server = Server::start(&["--lanes", "1", "--sandbox", "off", "--config", file.to_str().unwrap()]);

@@ -292,9 +292,7 @@ fn a_hangup_names_other_upstreams_for_new_clients(driver: Driver) {
     let folder = Scratch::new();
     let file = folder.path().join("corelane.toml");
     let write = |to: &str| {
-        let next = folder.path().join("next");
-        fs::write(&next, format!("services = [\"proxy=udp://127.0.0.1:0?to={to}\"]\nsandbox = \"off\"\n")).unwrap();
-        fs::rename(&next, &file).unwrap();
+        put_whole(&file, &format!("services = [\"proxy=udp://127.0.0.1:0?to={to}\"]\nsandbox = \"off\"\n"));
     };
     write(&upstreams[0].at.to_string());
     let Some(mut server) = driver.start(test, &["--lanes", "2", "--config", file.to_str().unwrap()]) else { return };

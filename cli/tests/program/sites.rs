@@ -141,9 +141,7 @@ fn a_hangup_changes_rules_and_upstreams_and_cuts_nobody() {
     let file = folder.path().join("corelane.toml");
     let write_beside = |to: &str, rules: &str, head: &str, others: &str| {
         let http = format!("http=http://127.0.0.1:0?to={to}{rules}&head-bytes={head}");
-        let next = folder.path().join("next");
-        fs::write(&next, format!("services = [\"{http}\"{others}]\nsandbox = \"off\"\n")).unwrap();
-        fs::rename(&next, &file).unwrap();
+        put_whole(&file, &format!("services = [\"{http}\"{others}]\nsandbox = \"off\"\n"));
     };
     let write = |to: &str, rules: &str, head: &str| write_beside(to, rules, head, "");
     write(&first, "&field=/*=X-A: 1", "4KiB");
@@ -187,9 +185,7 @@ fn a_hangup_changes_one_site_of_several_and_cuts_nobody() {
         let site = |host: &str, keys: &str| format!("[[site]]\nlisten = \"http://127.0.0.1:0\"\nhost = \"{host}\"\n{keys}\n");
         let a = site("a.example", &format!("to = \"{to}\"\nfield = \"{field}\"\nfailures = {failures}"));
         let text = format!("sandbox = \"off\"\n{a}{}", site("b.example", &format!("to = \"{first}\"")));
-        let next = folder.path().join("next");
-        fs::write(&next, text).unwrap();
-        fs::rename(&next, &file).unwrap();
+        put_whole(&file, &text);
     };
     write(&first, "/*=X-A: 1", 5);
     let server = Server::start(&["--lanes", "2", "--config", file.to_str().unwrap()]);
@@ -321,9 +317,7 @@ fn sources_are_asked_from_within_the_sandbox() {
     let folder = Scratch::new();
     let list = folder.path().join("list");
     let put = |text: String| {
-        let next = folder.path().join("next");
-        fs::write(&next, text).unwrap();
-        fs::rename(&next, &list).unwrap();
+        put_whole(&list, &text);
     };
     put(format!("{first}\nnonsense\n"));
     let (list_name, names) = (list.display().to_string(), name_server(second.port()));
