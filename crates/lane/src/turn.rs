@@ -112,15 +112,15 @@ impl<D: Driver> Lane<D> {
         self.hear();
         let wait = self.govern();
         let Some(mut done) = self.collect(wait) else { return Turn::Empty };
-        if self.serve() {
-            return self.account(true);
+        let is_over = self.serve();
+        if !is_over {
+            done += self.tasks() + self.timers() + self.finish();
+            self.agree();
+            self.kit.tell_left_out(self.kit.now);
+            self.publish();
+            done += usize::from(self.kit.hand_over(&mut self.driver));
         }
-        done += self.tasks() + self.timers() + self.finish();
-        self.agree();
-        self.kit.tell_left_out(self.kit.now);
-        self.publish();
-        let submitted = self.kit.hand_over(&mut self.driver);
-        self.account(done > 0 || submitted)
+        self.account(is_over || done > 0)
     }
 
     /// The first work of a type, for a test or a runner to look at; none if there is none, or it has left.

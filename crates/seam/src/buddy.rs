@@ -41,6 +41,8 @@ pub(crate) struct Buddy {
     /// Four words a unit, only those of a block's first unit are in use; zeroed lazily by the operating system.
     fields: Vec<[u32; 4]>,
     heads: [u32; ORDERS],
+    /// A bit for each order whose list has a block.
+    listed: u16,
     hot: [Hot; ORDERS],
     used_units: u32,
     peak_units: u32,
@@ -56,6 +58,7 @@ impl Buddy {
         let mut buddy = Self {
             fields: vec![[0; 4]; units as usize],
             heads: [NONE; ORDERS],
+            listed: 0,
             hot: [Hot { units: [0; HOT_MAX], count: 0 }; ORDERS],
             used_units: 0,
             peak_units: 0,
@@ -103,10 +106,10 @@ impl Buddy {
         if self.hot[order].count > 0 {
             return true;
         }
-        if self.heads[order..].iter().all(|&head| head == NONE) {
+        if self.listed >> order == 0 {
             self.merge();
         }
-        self.heads[order..].iter().any(|&head| head != NONE)
+        self.listed >> order != 0
     }
 
     /// Adds a reference to the block that begins at `unit`.
@@ -172,7 +175,11 @@ impl Buddy {
     }
 
     fn split_down(&mut self, order: usize) -> Option<u32> {
-        let mut from = (order..ORDERS).find(|&larger| self.heads[larger] != NONE)?;
+        let larger = self.listed >> order;
+        if larger == 0 {
+            return None;
+        }
+        let mut from = order + larger.trailing_zeros() as usize;
         let unit = self.heads[from];
         self.unlink(unit, from);
         assert!(self.references(unit) == 0, "what is free has no owner");
@@ -221,6 +228,7 @@ impl Buddy {
             self.set(head, Field::Previous, unit);
         }
         self.heads[order] = unit;
+        self.listed |= 1 << order;
     }
 
     fn unlink(&mut self, unit: u32, order: usize) {
@@ -228,6 +236,7 @@ impl Buddy {
         let (next, previous) = (self.get(unit, Field::Next), self.get(unit, Field::Previous));
         if previous == NONE {
             self.heads[order] = next;
+            self.listed &= !(u16::from(next == NONE) << order);
         } else {
             self.set(previous, Field::Next, next);
         }
@@ -292,12 +301,19 @@ mod tests {
                     let (&unit, _) = taken.iter().nth(choice as usize % taken.len()).unwrap();
                     taken.remove(&unit);
                     buddy.release(unit);
-                } else if let Some(unit) = buddy.take(order) {
-                    let end = unit + (1 << order);
-                    let before = taken.range(..end).next_back().map(|(&unit, &order)| unit + (1 << order));
-                    prop_assert!(before.is_none_or(|before| before <= unit));
-                    taken.insert(unit, order);
+                } else {
+                    let is_found = buddy.find(order);
+                    let block = buddy.take(order);
+                    prop_assert_eq!(is_found, block.is_some());
+                    if let Some(unit) = block {
+                        let end = unit + (1 << order);
+                        let before = taken.range(..end).next_back().map(|(&unit, &order)| unit + (1 << order));
+                        prop_assert!(before.is_none_or(|before| before <= unit));
+                        taken.insert(unit, order);
+                    }
                 }
+                let listed = (0..ORDERS).filter(|&order| buddy.heads[order] != NONE).fold(0, |listed, order| listed | 1 << order);
+                prop_assert_eq!(buddy.listed, listed);
                 let held: usize = taken.values().map(|&order| UNIT << order).sum();
                 prop_assert_eq!(buddy.bytes_used(), held);
             }

@@ -75,13 +75,13 @@ impl<A> FileSends<A> {
     ///
     /// # Panics
     /// If a file is being sent to that connection.
-    pub fn begin(&mut self, asker: A, socket: Socket, (beneath, path): (Option<File>, PathBuf), sync: bool) -> (Handle, Op) {
+    pub fn begin(&mut self, asker: A, socket: Socket, (beneath, path): (Option<File>, PathBuf), sync: bool) -> (Handle, FileOp) {
         let send = FileSend { asker: Some(asker), socket, sync, file: None, sent: 0, length: 0 };
         let key = self.sends.insert(send);
         let other = self.of.insert(socket.into(), key);
         assert!(other.is_none(), "a connection has at most one send under way");
         let open = FileOp::Open { beneath, path, options: OpenOptions::new().read(true) };
-        (Handle::new(STEPS, key.index, key.generation), open.into())
+        (Handle::new(STEPS, key.index, key.generation), open)
     }
 
     /// Ends the one of a connection that is closed: who asked, and what to tell. The step under way ends by itself; it may have ended already, among what the driver has not told yet.
@@ -234,7 +234,7 @@ mod tests {
             let mut sends = FileSends::default();
             let (step, op) = sends.begin(ASKER, SOCKET, (None, "file".into()), sync);
             assert!(sends.is_of(SOCKET) && FileSends::<Handle>::is_step(step) && !FileSends::<Handle>::is_step(ASKER));
-            Self { sends, step, op: Some(op), told: Vec::new() }
+            Self { sends, step, op: Some(op.into()), told: Vec::new() }
         }
 
         /// The step under way ends so.
@@ -405,7 +405,7 @@ mod tests {
         assert!(case.told.is_empty() && matches!(case.op, Some(Op::File(FileOp::Close { .. }))), "{:?}", case.op);
         case.end(FileOutcome::Done);
         assert!(case.op.is_none() && case.sends.is_of(next));
-        (case.step, case.op) = (step, Some(op));
+        (case.step, case.op) = (step, Some(op.into()));
         case.open(0, false);
         assert!(matches!(case.told[..], [StreamOutcome::FileSent { bytes: 0, length: 0, fault: None }]), "{:?}", case.told);
         case.end(FileOutcome::Done);

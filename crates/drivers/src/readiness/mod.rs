@@ -62,10 +62,7 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         op.check();
         let outcome = match op {
             Op::Stream(StreamOp::SendFile { socket, beneath, path, sync }) => {
-                match self.begin_file_send(handle, socket, (beneath, path), sync) {
-                    Ok((step, open)) => return self.perform(step, open, completions),
-                    Err(refused) => Some(refused.into()),
-                }
+                return completions.extend(self.send_file(handle, socket, (beneath, path), sync));
             }
             Op::Stream(op) => self.perform_on_stream(handle, op, completions),
             Op::Datagram(op) => self.perform_on_datagrams(handle, op),
@@ -241,8 +238,17 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
 
     /// Hands over what the kernel was not told yet, and tells of the sockets that are closed now: whoever hears it may count
     /// on it that the system knows nothing of the socket any more.
+    #[inline]
     fn end_closes(&mut self, completions: &mut Vec<Completion>) {
         self.counters.calls_work += self.source.flush();
+        if !self.closing.is_empty() {
+            self.tell_closed(completions);
+        }
+    }
+
+    // Apart, so that a turn without closes pays only for the check.
+    #[inline(never)]
+    fn tell_closed(&mut self, completions: &mut Vec<Completion>) {
         let source = &self.source;
         self.closing.retain(|&(data, handle)| {
             let is_open = source.is_closing(data);

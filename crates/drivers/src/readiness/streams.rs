@@ -9,7 +9,7 @@ use corelane_os::errno::fault_of;
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
 use corelane_seam::{
-    Address, Chain, Completion, Fault, File, Handle, Lease, Op, Outcome, Piped, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Socket,
+    Address, Chain, Completion, Fault, File, Handle, Lease, Outcome, Piped, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Socket,
     StreamOp, StreamOptions, StreamOutcome,
 };
 use rustix::io::Errno;
@@ -47,20 +47,22 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
         }
     }
 
-    /// Begins to send a file by its path; returns its first step, an operation like those of lanes, or the end.
-    pub(super) fn begin_file_send(
+    /// Begins to send a file by its path; returns how the send went or, of its first step, how that went, if it is known already.
+    pub(super) fn send_file(
         &mut self,
         handle: Handle,
         socket: Socket,
         path: (Option<File>, PathBuf),
         sync: bool,
-    ) -> Result<(Handle, Op), StreamOutcome> {
+    ) -> Option<Completion> {
         let Some(endpoint) = self.socket(socket) else {
-            return Err(StreamOutcome::FileSent { bytes: 0, length: 0, fault: Some(Fault::CANCELLED) });
+            let refused = StreamOutcome::FileSent { bytes: 0, length: 0, fault: Some(Fault::CANCELLED) };
+            return Some(Completion::last(handle, refused.into()));
         };
         assert!(endpoint.kind == EndpointKind::Stream, "a file is sent to a connection");
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
-        Ok(self.file_sends.begin(handle, socket, path, sync))
+        let (step, open) = self.file_sends.begin(handle, socket, path, sync);
+        self.perform_on_file(step, open).map(|outcome| Completion::last(step, outcome))
     }
 
     pub(super) fn connect(

@@ -74,7 +74,8 @@ impl State {
             (Some(Body::Stream(StreamSocket { send: None, .. })), StreamOp::SendFile { beneath, path, sync, .. })
                 if !is_sending_file =>
             {
-                let (handle, op) = self.lanes[lane].file_sends.begin(asked, socket, (beneath, path), sync);
+                let (handle, open) = self.lanes[lane].file_sends.begin(asked, socket, (beneath, path), sync);
+                let op = open.into();
                 let number = self.ledger.enter(lane, handle, &op);
                 Some((Booked { number, handle }, op))
             }
