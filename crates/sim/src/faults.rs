@@ -118,6 +118,8 @@ faults! {
     never_release: NeverRelease,
     /// There is no pipe for a receive: it brings its bytes into memory.
     refused_pipe: RefusedPipe,
+    /// Two connections are not bridged, though there is room for a pair: their bytes pass through the lane.
+    refused_bridge: RefusedBridge,
 }
 
 impl Faults {
@@ -202,6 +204,8 @@ pub enum Planted {
     LeakedLease,
     /// A socket is reported closed, or its connection leaves, and its descriptor stays open.
     LeakedDescriptor,
+    /// The system passes bytes on before others of the same connection that its lane still has.
+    OvertakingBridge,
     /// A frame's memory is declared released while the interface still reads it.
     EarlyFrameRelease,
     /// The memory of frames that were sent is never released.

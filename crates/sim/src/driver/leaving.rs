@@ -15,6 +15,9 @@ impl State {
             Body::Stream(at) => at,
             Body::Listener { .. } | Body::Datagram { .. } => panic!("only a connection goes to another driver"),
         };
+        if at.bridged.is_some() {
+            return Err(Fault::of(Reason::Unsupported));
+        }
         let receiving = at
             .receive
             .as_ref()

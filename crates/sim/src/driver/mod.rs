@@ -1,6 +1,7 @@
 //! The driver of a simulated lane.
 
 mod bind;
+mod bridged;
 mod datagrams;
 mod descriptors;
 mod hand_over;

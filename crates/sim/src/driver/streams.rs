@@ -133,9 +133,12 @@ impl State {
 
     /// Returns how many bytes of the lane's memory it took.
     pub(super) fn attempt_receive(&mut self, lane: usize, socket: Socket) -> usize {
-        let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
-        let (name, side) = (at.stream, at.side);
-        let Some(receiving) = at.receive.take() else { return 0 };
+        let Some(&mut StreamSocket { stream: name, side, .. }) = self.lanes[lane].sockets.stream(socket) else { return 0 };
+        if self.net.held(name).is_readable(side) && self.tell_unseen(lane, socket) {
+            return 0;
+        }
+        let receive = self.lanes[lane].sockets.stream(socket).and_then(|at| at.receive.take());
+        let Some(receiving) = receive else { return 0 };
         let stream = self.net.held(name);
         match stream.incoming(side) {
             Incoming::Nothing => self.put_back(lane, socket, receiving),
@@ -257,6 +260,7 @@ impl State {
         if bytes > 0 && self.plants(Planted::CorruptByte) {
             to[bytes - 1] ^= 0x20;
         }
+        self.received_bridged(lane, socket, bytes);
         self.pump(name, 1 - side);
         self.let_break(name);
         bytes
@@ -298,6 +302,7 @@ impl State {
             self.ledger.blame(Violation::PipedTwice { lane });
         }
         let bytes = self.put_on_wire(lane, socket, &meant, &mut rest);
+        self.gave_bridged(lane, socket, bytes);
         let mut completion = Completion::last(asked.handle, Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }));
         if let Some(hold) = self.is_to_hold(lane, socket, bytes) {
             completion.released = false;

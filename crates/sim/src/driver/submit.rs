@@ -30,8 +30,8 @@ impl State {
             Op::Stream(op) => self.start_on_stream(lane, asked, op),
             Op::Datagram(op) => self.start_on_datagrams(lane, asked, op),
             Op::File(op) => self.start_on_file(lane, asked, op),
-            // This system passes on nothing by itself.
-            Op::Bridge { .. } | Op::TellUnseen { .. } => {}
+            Op::Bridge { one, other, held } => self.bridge(lane, [one, other], held),
+            Op::TellUnseen { socket } => _ = self.tell_unseen(lane, socket),
             Op::StopReceive { socket } => self.stop_receive(lane, socket),
             Op::Close { socket, reset } => self.close(lane, asked, socket, reset),
             Op::Poll { descriptor, interest } => self.poll(lane, asked, descriptor, interest),
@@ -209,6 +209,7 @@ impl State {
             self.complete_cancelled(lane, asked, Some(socket), outcome.into());
         }
         self.cancel_send(lane, socket);
+        self.part_bridged(lane, socket);
         let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
         slot.closing = Some(asked);
         match &mut slot.body {

@@ -31,6 +31,25 @@ pub(crate) struct StreamSocket {
     pub(crate) given: Tally,
     /// What its two pipes say to that, as of closing.
     pub(crate) moved: Option<(u64, Tally)>,
+    pub(crate) bridged: Option<Bridged>,
+}
+
+impl StreamSocket {
+    /// The system has passed these bytes on.
+    pub(crate) fn passed_on(&mut self, bytes: &[u8]) {
+        self.given.add(bytes);
+        self.bridged.iter_mut().for_each(|bridged| bridged.unseen += bytes.len() as u64);
+    }
+}
+
+/// What the system knows of a connection from which it passes bytes on by itself.
+pub(crate) struct Bridged {
+    /// Where they go.
+    pub(crate) other: Socket,
+    /// Bytes that the lane has received of it and not sent to the other.
+    pub(crate) held: u64,
+    /// Bytes that were passed on since the lane was told last.
+    pub(crate) unseen: u64,
 }
 
 pub(crate) enum Body {

@@ -74,7 +74,16 @@ impl State {
 
     /// Makes the lane's socket for its end of a connection, at an open descriptor; the work of this number has it.
     pub(crate) fn take_stream(&mut self, lane: usize, work: u8, (stream, side): (u64, usize), descriptor: i32) -> Socket {
-        let at = StreamSocket { stream, side, receive: None, send: None, claimed: 0, given: Default::default(), moved: None };
+        let at = StreamSocket {
+            stream,
+            side,
+            receive: None,
+            send: None,
+            claimed: 0,
+            given: Default::default(),
+            moved: None,
+            bridged: None,
+        };
         let socket = self.lanes[lane].sockets.add(work, Body::Stream(at), descriptor);
         if let Some(entry) = self.net.streams.get_mut(stream) {
             entry.ends[side].owner = Owner::Lane(lane, socket);

@@ -1,6 +1,7 @@
 //! How the bytes of connections travel, and their ends.
 
-use crate::faults::FaultKind;
+use crate::faults::{FaultKind, Planted};
+use crate::lane::sockets::{Bridged, StreamSocket};
 use crate::log::{Detail, Site};
 use crate::net::Owner;
 use crate::net::pipe::{Finish, Piece};
@@ -42,7 +43,9 @@ impl State {
                 note("gets", Detail::Amount(bytes as u64));
                 pipe.keep(bytes);
                 self.note_acknowledged(name, side);
-                self.wake_end(name, 1 - side);
+                if !self.pass_on(name, 1 - side, bytes) {
+                    self.wake_end(name, 1 - side);
+                }
                 self.wake_sender(name, side);
             }
             Piece::Finish => {
@@ -57,6 +60,46 @@ impl State {
                 self.wake_end(name, 1 - side);
             }
         }
+    }
+
+    /// So many bytes have just come to an end of one of a bridged pair: the system passes them on if the lane has nothing of what came before, as long as it keeps up. Returns whether nothing
+    /// of them is left.
+    fn pass_on(&mut self, name: u64, side: usize, bytes: usize) -> bool {
+        let owner = self.net.streams.get(name).map(|stream| stream.ends[side].owner);
+        let Some(Owner::Lane(lane, socket)) = owner else { return false };
+        let sockets = &mut self.lanes[lane].sockets;
+        let Some(&mut StreamSocket { bridged: Some(Bridged { other, held, .. }), .. }) = sockets.stream(socket) else {
+            return false;
+        };
+        let Some(&mut StreamSocket { stream: to, side: to_side, send: None, .. }) = sockets.stream(other) else { return false };
+        let is_first = self.net.streams[name].pipes[1 - side].readable() == bytes;
+        let keeps_up = self.random.below(4) > 0;
+        if !is_first || !keeps_up || held > 0 && !self.plants(Planted::OvertakingBridge) {
+            return false;
+        }
+        let mut most = bytes.min(self.net.streams[to].room(to_side));
+        if most > 1 && self.strikes(FaultKind::ShortWrite) {
+            most = self.random.one_to(most - 1);
+        }
+        if most > 0 {
+            let moved = self.move_on((name, side), (to, to_side), most);
+            let sockets = &mut self.lanes[lane].sockets;
+            sockets.stream(socket).into_iter().for_each(|at| at.passed_on(&moved));
+            sockets.stream(other).into_iter().for_each(|at| at.claimed += most as u64);
+        }
+        most == bytes
+    }
+
+    /// Moves what has arrived at one end to what another has to send.
+    fn move_on(&mut self, (name, side): (u64, usize), (to, to_side): (u64, usize), most: usize) -> Vec<u8> {
+        let mut bytes = vec![0; most];
+        self.net.held(name).pipes[1 - side].read(&mut bytes);
+        self.net.held(to).pipes[to_side].put(&bytes, &bytes);
+        self.log.note(self.clock.now(), Site::Stream(to, to_side), "is passed on", Detail::Amount(most as u64));
+        self.release_passed(name, 1 - side);
+        self.pump(name, 1 - side);
+        self.pump(to, to_side);
+        bytes
     }
 
     fn send_reset(&mut self, name: u64, side: usize) {

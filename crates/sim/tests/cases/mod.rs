@@ -1,5 +1,6 @@
 //! What the simulated system does, case by case: connections, datagrams, files, clocks, bells and faults.
 
+mod bridged;
 mod connections;
 mod contract;
 mod datagrams;

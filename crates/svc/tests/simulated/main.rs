@@ -5,6 +5,7 @@
 
 mod asking;
 mod bounds;
+mod bridged;
 mod cache;
 mod calls;
 mod cipher;

@@ -10,6 +10,7 @@ mod shares;
 mod storm;
 
 use corelane::Address;
+use corelane::lanes::DriverSettings;
 use corelane::service::Limits;
 use corelane::testing::{Rig, RigPlan, World};
 use corelane_proxy::Proxy;
@@ -40,6 +41,13 @@ pub fn behind(to: &str, settings: Settings) -> Behind {
 pub fn proxied(world: &World, plan: &RigPlan, limits: Limits, to: &str, settings: Settings) -> Rig {
     let behind = behind(to, settings);
     Rig::serving(world, plan, limits, |lane| Proxy::new(&behind, lane).resolving(named))
+}
+
+/// The same, where the kernel passes on by itself what is said little at a time.
+pub fn proxied_in_kernel(world: &World, limits: Limits, to: &str, settings: Settings) -> Rig {
+    let behind = behind(to, settings);
+    let plan = RigPlan::lanes(2).tuning(DriverSettings::new().bridged_pairs_max(8));
+    Rig::serving(world, &plan, limits, |lane| Proxy::new(&behind, lane).resolving(named).in_kernel(true))
 }
 
 /// Names in tests are their addresses: `1-2.test` is upstreams 1 and 2.
