@@ -23,7 +23,7 @@ const ROWS: [(&str, &str, &[&str]); 37] = [
     ("n_06", "no flow reordered under hybrid", &["crates/isr/tests/dispatch/order.rs", ORDER]),
     ("n_07", "what is above the limit is given back and counted", &[ROWS_OF_DISPATCH]),
     ("n_08", "handled is dispatched, hybrid and queued less what waits", &[ROWS_OF_DISPATCH, PROGRAM]),
-    ("n_09", "the report", &["crates/isr/tests/dispatch/report.rs", "cli/src/stat/workstreams.rs", PROGRAM]),
+    ("n_09", "the report", &["crates/isr/tests/dispatch/report.rs", "cli/commands/src/stat/workstreams.rs", PROGRAM]),
     ("n_10", "which protocols look at which hash", &["crates/isr/tests/reassembly/flows.rs", LANES]),
     ("n_11", "drops read and cleared, limits changed, also by the operator", &[ROWS_OF_DISPATCH, PROGRAM]),
     ("f_01", "fragments hash by addresses", &["crates/isr/tests/reassembly/flows.rs"]),

@@ -100,7 +100,7 @@ pub const SECTIONS: &[Section] = &[
             "services/push",
         ]),
     },
-    Section { name: "program", seconds: 600, work: Work::Programs(&["cli"]) },
+    Section { name: "program", seconds: 600, work: Work::Programs(&["cli", "cli/commands"]) },
 ];
 
 /// Test programs that only compute: no socket, no address and no time of this machine is in them. So they run beside the others, which mostly wait.

@@ -90,7 +90,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),
-    ("cli", &["crates/corelane", "crates/metrics", "crates/upstreams", "services/all", "load"]),
+    ("cli/commands", &["crates/corelane", "crates/metrics", "crates/upstreams", "services/all", "load"]),
+    ("cli", &["cli/commands"]),
     ("xtask", &[]),
     ("bench", &["crates/seam", "crates/machine", "crates/os", "crates/select", "crates/watch", "load", "xtask"]),
 ];
@@ -119,6 +120,7 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("xtask", &["crates/os"], "what a machine cannot run is noted as everywhere"),
     ("services/*", &["load"], "a service is tested under its own load"),
     ("load", &["services/*"], "a workload is tested against its service"),
+    ("cli", &["crates/corelane", "load"], "what the program counts and reports is read as a program of others reads it"),
 ];
 
 /// What no program links: only a feature brings it, for tests.
@@ -270,20 +272,21 @@ mod tests {
     fn dependencies_point_down() {
         assert_eq!(fault("crates/lane", inner("crates/seam", false)), None);
         assert_eq!(fault("services/echo", inner("crates/corelane", false)), None);
-        assert_eq!(fault("cli", inner("services/all", false)), None);
+        assert_eq!(fault("cli/commands", inner("services/all", false)), None);
+        assert_eq!(fault("cli", inner("cli/commands", false)), None);
         assert_eq!(fault("services/all", inner("services/echo", false)), None);
         let up = fault("crates/lane", inner("crates/svc", false));
         assert_eq!(up.unwrap(), "crates/lane may not use crates/svc");
         assert!(fault("services/echo", inner("crates/drivers", false)).is_some());
-        assert!(fault("cli", inner("services/echo", false)).is_some(), "it knows no service by name");
+        assert!(fault("cli/commands", inner("services/echo", false)).is_some(), "they know no service by name");
         assert!(fault("services/echo", inner("services/http", false)).is_some());
     }
 
     #[test]
     fn who_uses_the_project_needs_the_facade_alone() {
-        for user in ["services/echo", "load", "cli"] {
+        for user in ["services/echo", "load", "cli/commands"] {
             assert_eq!(fault(user, inner("crates/corelane", true)), None);
-            for below in BELOW_FACADE.iter().filter(|below| **below != "crates/wire" || user == "cli") {
+            for below in BELOW_FACADE.iter().filter(|below| **below != "crates/wire" || user == "cli/commands") {
                 assert!(fault(user, inner(below, false)).is_some(), "{user} and {below}");
                 assert!(fault(user, inner(below, true)).is_some(), "the tests of {user} and {below}");
             }
@@ -345,14 +348,14 @@ mod tests {
         }
         assert_eq!(fault("crates/steer", outer("libc", true, None)), None);
         assert!(fault("crates/steer", outer("libc", false, None)).is_some());
-        assert!(fault("cli", outer("nix", false, None)).is_some());
+        assert!(fault("cli/commands", outer("nix", false, None)).is_some());
     }
 
     #[test]
     fn the_data_path_uses_nothing_from_elsewhere() {
         assert_eq!(fault("crates/lane", outer("proptest", true, None)), None);
         assert_eq!(fault("crates/lane", outer("loom", false, Some("cfg(loom)"))), None);
-        assert_eq!(fault("cli", outer("clap", false, None)), None);
+        assert_eq!(fault("cli/commands", outer("clap", false, None)), None);
         assert!(fault("crates/lane", outer("loom", false, None)).is_some());
         assert!(fault("services/http", outer("serde", false, None)).is_some());
         assert_eq!(fault("crates/wire", outer("httparse", false, None)), None);

@@ -8,7 +8,7 @@ use super::tree::Tree;
 const RULE: Rule = "program";
 
 /// Where the rule holds.
-const PROGRAM: &str = "cli/src/";
+const PROGRAM: &str = "cli/commands/src/";
 
 /// What is written on a stream that may be closed.
 struct Stream {
@@ -17,7 +17,7 @@ struct Stream {
     may: &'static [(&'static str, &'static str)],
 }
 
-const WRITERS: &[(&str, &str)] = &[("cli/src/print.rs", "it is what all others use")];
+const WRITERS: &[(&str, &str)] = &[("cli/commands/src/print.rs", "it is what all others use")];
 
 const STREAMS: &[Stream] = &[
     Stream { tokens: &["println", "!"], may: &[] },
@@ -27,14 +27,15 @@ const STREAMS: &[Stream] = &[
     Stream { tokens: &["stdout", "("], may: WRITERS },
     Stream {
         tokens: &["stderr", "("],
-        may: &[WRITERS[0], ("cli/src/terminal.rs", "a whole terminal is drawn, whose mode is asked for and given back")],
+        may: &[WRITERS[0], ("cli/commands/src/terminal.rs", "a whole terminal is drawn, whose mode is asked for and given back")],
     },
 ];
 
-const PRINT: &str = "use `print`, `print_some` or `note` of cli/src/print.rs: the macros panic where the reader has gone away";
+const PRINT: &str =
+    "use `print`, `print_some` or `note` of cli/commands/src/print.rs: the macros panic where the reader has gone away";
 
 /// Who names workloads: a style is the face of a program that spoke one protocol.
-const STYLES: &str = "cli/src/load/styles/";
+const STYLES: &str = "cli/commands/src/load/styles/";
 
 /// What leads to a workload, before its name.
 const WORKLOADS: &str = "corelane_load::workloads::";
@@ -97,20 +98,20 @@ mod tests {
     fn what_panics_at_a_closed_pipe_is_found() {
         for text in ["eprintln!(\"a\");", "println!();", "print!(\"a\");", "eprint!(\"a\");", "io::stdout().lock();", "stderr()"]
         {
-            assert_eq!(faults("cli/src/stat.rs", text).len(), 1, "{text}");
+            assert_eq!(faults("cli/commands/src/stat.rs", text).len(), 1, "{text}");
             assert!(faults("cli/tests/stat.rs", text).is_empty() && faults("xtask/src/a.rs", text).is_empty(), "{text}");
         }
-        assert!(faults("cli/src/print.rs", "stdout().lock(); stderr().lock();").is_empty());
-        assert_eq!(faults("cli/src/print.rs", "eprintln!();"), ["cli/src/print.rs:1 `eprintln!`"]);
-        assert!(faults("cli/src/stat.rs", "print(lines); note(words); with_writer(stderr);").is_empty());
+        assert!(faults("cli/commands/src/print.rs", "stdout().lock(); stderr().lock();").is_empty());
+        assert_eq!(faults("cli/commands/src/print.rs", "eprintln!();"), ["cli/commands/src/print.rs:1 `eprintln!`"]);
+        assert!(faults("cli/commands/src/stat.rs", "print(lines); note(words); with_writer(stderr);").is_empty());
     }
 
     #[test]
     fn only_styles_name_workloads() {
         for text in ["use corelane_load::workloads::{self, http};", "use corelane_load::{plan, workloads::rpc::ENTRY};"] {
-            assert_eq!(faults("cli/src/load/options.rs", text).len(), 1, "{text}");
-            assert!(faults("cli/src/load/styles/one.rs", text).is_empty(), "{text}");
+            assert_eq!(faults("cli/commands/src/load/options.rs", text).len(), 1, "{text}");
+            assert!(faults("cli/commands/src/load/styles/one.rs", text).is_empty(), "{text}");
         }
-        assert!(faults("cli/src/load.rs", "use corelane_load::workloads::{self, WorkloadEntry};").is_empty());
+        assert!(faults("cli/commands/src/load.rs", "use corelane_load::workloads::{self, WorkloadEntry};").is_empty());
     }
 }

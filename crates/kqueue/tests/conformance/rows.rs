@@ -47,8 +47,8 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("K-24 signals", KEVENT, "k_24_"),
     ("K-25 evtest", IN_C, "evtest_tells_a_line_for_each_wake_and_event"),
     ("K-30 evserver", IN_C, "evserver_answers_on_every_system_of_events"),
-    ("K-31 httperf's figures", "../../cli/src/load/styles/httperf.rs", "the_page_has_every_figure_in_its_place"),
-    ("K-31 httperf's errors", "../../cli/src/load/styles/httperf.rs", "each_kind_of_error_has_its_field"),
+    ("K-31 httperf's figures", "../../cli/commands/src/load/styles/httperf.rs", "the_page_has_every_figure_in_its_place"),
+    ("K-31 httperf's errors", "../../cli/commands/src/load/styles/httperf.rs", "each_kind_of_error_has_its_field"),
     ("A-01 operations", KEVENT, "a_01_"),
 ];
 

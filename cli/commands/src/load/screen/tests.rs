@@ -1,6 +1,6 @@
 //! What becomes of a real terminal. The program in it is this test again, told by an environment variable which role it has.
 
-#[path = "../../../tests/pty/mod.rs"]
+#[path = "../../../../tests/pty/mod.rs"]
 mod pty;
 
 use super::*;

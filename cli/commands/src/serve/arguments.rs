@@ -17,7 +17,7 @@ pub const THE_ONE: &str = "the one";
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
-/// At the end it prints how many connections ended in order while it drained, how many were cut, and how many their peers broke off. At SIGHUP it opens its log files anew and reads its settings again: limits of time change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
+/// At the end it prints how many connections ended in order while it drained, how many were cut, and how many their peers broke off. At SIGHUP it opens its log files anew and reads its settings again: limits of time, --log-level, and to, sni, field and redirect of a place change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
@@ -263,16 +263,16 @@ const CODES: &[(Exit, &str)] = &[
     (Exit::Broken, "a lane broke, which is an error of this program: the message says which lane, what and where"),
 ];
 
-/// Where pages and control sockets are.
+/// Where pages and control sockets are. Each entry is one line: help is as wide as the terminal.
 const RUN_DIRECTORY: &str = "\
 Environment:
   CORELANE_CONFIG   The file of settings where --config names none.
-  CORELANE_LANES    What --lanes is to say, and so for every flag that says how to serve: CORELANE_V6_ONLY=true,
-                    CORELANE_LIMIT=idle_limit=30s. CORELANE_SERVICES and CORELANE_LIMIT take several, with spaces between. The command line
+  CORELANE_LANES    What --lanes is to say, and so for every flag that says how to serve: CORELANE_V6_ONLY=true, \
+                    CORELANE_LIMIT=idle_limit=30s. CORELANE_SERVICES and CORELANE_LIMIT take several, with spaces between. The command line \
                     precedes these, and they precede the file.
-  CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and should be in
-                    memory. By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if
-                    /run is in memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss
+  CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and should be in \
+                    memory. By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if \
+                    /run is in memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss \
                     look there, too.";
 
 fn indented(text: &str) -> String {
@@ -288,7 +288,7 @@ mod tests {
 
     /// The cells of each row of docs/limits.md: those about limits of a service, and those about bounds of a lane, which have flags.
     fn tables() -> (Vec<Vec<&'static str>>, Vec<Vec<&'static str>>) {
-        let rows = include_str!("../../../docs/limits.md").lines().filter_map(|line| line.strip_prefix("| `"));
+        let rows = include_str!("../../../../docs/limits.md").lines().filter_map(|line| line.strip_prefix("| `"));
         let cells = rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect());
         // Shorter ones say whose each bound is.
         cells.filter(|row: &Vec<&str>| row.len() > 4).partition(|row: &Vec<&str>| !row[0].starts_with("--"))
@@ -346,7 +346,7 @@ mod tests {
     fn help_and_the_packaged_settings_say_what_is_served_without_a_name() {
         let names: Vec<&str> = by_default().map(|entry| entry.name()).collect();
         assert!(names.iter().all(|name| unnamed().contains(&format!("{name} at "))), "{}", unnamed());
-        let packaged = include_str!("../../../packaging/corelane.toml");
+        let packaged = include_str!("../../../../packaging/corelane.toml");
         let said = format!("# Without services there are {}, on loopback", names.join(" and "));
         assert!(packaged.contains(&said), "packaging/corelane.toml does not say {said:?}");
     }

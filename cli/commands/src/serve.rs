@@ -216,7 +216,7 @@ mod tests {
     fn the_page_has_the_name_of_every_metric() {
         let own: Vec<(&str, Vec<Declaration>)> = services::ALL.iter().map(|entry| (entry.name(), entry.counters())).collect();
         let own: Vec<(&str, &[Declaration])> = own.iter().map(|(name, declared)| (*name, declared.as_slice())).collect();
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
         let written = std::fs::read_to_string(&path).unwrap();
         let (words, _) = written.split_once("-->\n").unwrap();
         let made = format!("{words}-->\n{}", corelane_metrics::documentation(&own, vec![metrics::documented()]));

@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_subject_as_it_is_and_no_other() {
-        let page = include_str!("../../docs/doctor.md");
+        let page = include_str!("../../../docs/doctor.md");
         let told: Vec<&str> = page.lines().filter(|line| line.starts_with("| CL-")).collect();
         let row = |subject: &corelane::doctor::Subject| {
             let (code, name, cost) = (subject.code(), subject.name, subject.cost);

@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_key_and_no_other() {
-        let page = include_str!("../../../docs/configuration.md");
+        let page = include_str!("../../../../docs/configuration.md");
         let mut told: Vec<&str> =
             page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(key, _)| key).collect();
         told.sort_unstable();
