@@ -177,7 +177,7 @@ impl Values<ServiceCounter> {
 }
 
 /// What a counter's name ends with if it counts what should not be: by the names' own rule, so a service's own counters are found as well.
-const ENDS: [&str; 11] = [
+const ENDS: [&str; 12] = [
     "_hits",
     "_refused",
     "_dropped",
@@ -187,6 +187,7 @@ const ENDS: [&str; 11] = [
     "_aborted",
     "_no_descriptor",
     "_cut_short",
+    "_turned_away",
     "_4xx",
     "_5xx",
 ];
@@ -281,13 +282,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_by_its_name() {
         let known: Vec<&str> = LaneCounter::DECLARED.iter().chain(ServiceCounter::DECLARED).map(|one| one.name).collect();
-        // What only services of HTTP count.
-        let of_http = ["answers_4xx", "answers_5xx", "answers_cut_short", "heads_refused", "log_lines_cut"];
-        let is_known = |name: &&str| known.contains(name) || of_http.contains(name);
+        // What only services of HTTP and proxies count.
+        let of_services =
+            ["answers_4xx", "answers_5xx", "answers_cut_short", "heads_refused", "log_lines_cut", "clients_turned_away"];
+        let is_known = |name: &&str| known.contains(name) || of_services.contains(name);
         assert!(NAMES.iter().chain(&WELL).all(is_known), "names that are declared");
-        let occurs = |end: &&str| known.iter().chain(&of_http).any(|name| name.ends_with(*end));
+        let occurs = |end: &&str| known.iter().chain(&of_services).any(|name| name.ends_with(*end));
         assert!(ENDS.iter().all(occurs), "endings that occur");
-        assert!(of_http.iter().all(|name| is_wrong(name)));
+        assert!(of_services.iter().all(|name| is_wrong(name)));
         let good = [
             "requests",
             "accepts",

@@ -1,5 +1,4 @@
 //! `corelane rss hash`: the flow id, bucket and lane of a flow, in both directions and by every hash type.
-#![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
 use super::end::{End, end};
 use super::placing::Placing;

@@ -1,5 +1,4 @@
 //! `corelane rss plan`: flows that lead into given buckets.
-#![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
 use super::end::{End, end};
 use super::placing::Placing;

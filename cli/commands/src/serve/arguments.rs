@@ -1,5 +1,4 @@
 //! The flags of `serve`, and its help.
-#![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
 use super::log::{LogFormat, LogLevel};
 use super::sandbox::Sandbox;
