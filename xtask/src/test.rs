@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check and test, in sections whose shares are 33 minutes, and which end after 36 ([`sections::ends`]). Two cores take 15 to 24.
+//! `cargo xtask test`: every check and test, in sections whose shares are 33 minutes, and which end after 36 ([`sections::ends`]). Two cores take 14 to 24.
 //! What tests need is installed beside the build.
 //! Test programs that only compute run beside those that mostly wait, and beside both what compiles and checks.
 //!

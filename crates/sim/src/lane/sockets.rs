@@ -42,7 +42,7 @@ impl StreamSocket {
     }
 }
 
-/// What the system knows of a connection from which it passes bytes on by itself.
+/// The system passes bytes on from a connection by itself, and knows this of it.
 pub(crate) struct Bridged {
     /// Where they go.
     pub(crate) other: Socket,

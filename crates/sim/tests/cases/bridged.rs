@@ -1,4 +1,4 @@
-//! What a lane sees of a pair between which the system passes bytes on.
+//! The system passes bytes on between a pair, as its lane sees it.
 
 use crate::bench::Bench;
 use corelane_seam::{Chain, Driver, Handle, Op, Outcome, Reason, Socket, StreamOp, StreamOutcome, Tuning};
