@@ -6,12 +6,12 @@
 //!
 //! `--path` prints instead which functions a request passes, and in which files they stand.
 
+mod asked;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -19,6 +19,7 @@ use clap::builder::PossibleValuesParser;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use self::asked::{Asks, Beside};
 use super::build::build_package;
 use super::callgrind;
 use super::cells::wants;
@@ -57,24 +58,20 @@ struct Cell {
     depth: usize,
 }
 
-#[derive(Clone, Copy)]
-enum Asks {
-    /// An echo of so many bytes on a connection.
-    Stream(usize),
-    /// The same, each in a datagram.
-    Datagram(usize),
-    /// A call of the null procedure, on a connection.
-    Call,
-}
-
-const CELLS: [Cell; 7] = [
+const CELLS: [Cell; 13] = [
     Cell { name: "tcp-64-d1", asks: Asks::Stream(64), depth: 1 },
     Cell { name: "tcp-64-d16", asks: Asks::Stream(64), depth: 16 },
     Cell { name: "tcp-4096-d16", asks: Asks::Stream(4096), depth: 16 },
     Cell { name: "tcp-65536-d4", asks: Asks::Stream(65536), depth: 4 },
+    Cell { name: "tcp-64-new", asks: Asks::Anew(64), depth: 1 },
     Cell { name: "udp-510-d1", asks: Asks::Datagram(510), depth: 1 },
     Cell { name: "rpc-d1", asks: Asks::Call, depth: 1 },
     Cell { name: "rpc-d16", asks: Asks::Call, depth: 16 },
+    Cell { name: "http-4096-d1", asks: Asks::File(4096), depth: 1 },
+    Cell { name: "http-4096-d16", asks: Asks::File(4096), depth: 16 },
+    Cell { name: "proxy-64-d1", asks: Asks::Passed(64), depth: 1 },
+    Cell { name: "proxy-64-d16", asks: Asks::Passed(64), depth: 16 },
+    Cell { name: "pass-4096-d1", asks: Asks::Forwarded(4096), depth: 1 },
 ];
 
 /// Rounds of the shorter run, each as many requests as the cell is deep; the longer run has three times as many.
@@ -82,9 +79,6 @@ const ROUNDS: usize = 500;
 
 /// How often each run is made.
 const TIMES: usize = 3;
-
-/// How long an answer may take: a program under callgrind is some fifty times slower.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One cell's result.
 struct Counted {
@@ -153,14 +147,14 @@ impl Cell {
 
     /// All instructions of a server that is asked in so many rounds.
     fn run(&self, program: &Path, rounds: usize) -> Result<u64> {
-        self.serve(callgrind::command(program), rounds)
+        self.serve(program, callgrind::command(program), rounds)
     }
 
     /// Which functions of ours a request passes.
     fn path(&self, program: &Path) -> Result<String> {
         let profile = std::env::temp_dir().join(format!("corelane-profile-{}", std::process::id()));
         let calls = |rounds| {
-            self.serve(callgrind::profiling(program, &profile), rounds)?;
+            self.serve(program, callgrind::profiling(program, &profile), rounds)?;
             let read = fs::read_to_string(&profile).with_context(|| profile.display().to_string());
             // Nothing comes of it where there is none.
             let _ = fs::remove_file(&profile);
@@ -170,70 +164,13 @@ impl Cell {
     }
 
     /// Has a server under callgrind asked in so many rounds; returns all instructions that it took.
-    fn serve(&self, callgrind: Command, rounds: usize) -> Result<u64> {
+    fn serve(&self, program: &Path, callgrind: Command, rounds: usize) -> Result<u64> {
+        let beside = Beside::start(self.asks, program)?;
         let address = free_address(&mut None)?;
-        let mut server = Counting::start(callgrind, &self.place(address))?;
-        match self.asks {
-            Asks::Datagram(bytes) => ask_datagrams(address, bytes, rounds)?,
-            _ => self.ask(address, rounds)?,
-        }
+        let mut server = Counting::start(callgrind, &beside.place(self.asks, address))?;
+        self.asks.ask(address, self.depth, rounds)?;
         server.end()
     }
-
-    fn place(&self, address: SocketAddr) -> String {
-        let scheme = match self.asks {
-            Asks::Stream(_) => "echo=tcp",
-            Asks::Datagram(_) => "echo=udp",
-            Asks::Call => "rpc=tcp",
-        };
-        format!("{scheme}://{address}")
-    }
-
-    /// What is sent of one request, and how long its answer is.
-    fn request(&self) -> (Vec<u8>, usize) {
-        match self.asks {
-            Asks::Stream(bytes) | Asks::Datagram(bytes) => (vec![b'x'; bytes], bytes),
-            Asks::Call => (null_call(), REPLY_BYTES),
-        }
-    }
-
-    fn ask(&self, address: SocketAddr, rounds: usize) -> Result<()> {
-        let mut stream = TcpStream::connect(address).context("connecting")?;
-        stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(PATIENCE))).context("a connection's settings")?;
-        let (request, answer_bytes) = self.request();
-        let (requests, mut answers) = (request.repeat(self.depth), vec![0; answer_bytes * self.depth]);
-        for _ in 0..rounds {
-            stream.write_all(&requests).context("asking")?;
-            stream.read_exact(&mut answers).context("its answers")?;
-        }
-        match self.asks {
-            Asks::Call => ensure!(answers.ends_with(&[0; 4]), "a call was not carried out: {answers:?}"),
-            _ => ensure!(answers == requests, "an echo is another"),
-        }
-        Ok(())
-    }
-}
-
-fn ask_datagrams(address: SocketAddr, bytes: usize, rounds: usize) -> Result<()> {
-    let socket = UdpSocket::bind("127.0.0.1:0").context("a socket")?;
-    socket.connect(address).and_then(|()| socket.set_read_timeout(Some(PATIENCE))).context("its settings")?;
-    let (request, mut answer) = (vec![b'x'; bytes], vec![0; bytes + 1]);
-    for _ in 0..rounds {
-        socket.send(&request).context("asking")?;
-        let length = socket.recv(&mut answer).context("its answer")?;
-        ensure!(answer[..length] == request, "an echo is another");
-    }
-    Ok(())
-}
-
-/// A record with an accepted reply without results (RFC 5531 sections 9 and 11).
-const REPLY_BYTES: usize = 4 + 24;
-
-/// A record with a call of procedure 0 of NFS version 3, which every server of a program has.
-fn null_call() -> Vec<u8> {
-    const LAST_FRAGMENT: u32 = 1 << 31;
-    let words: [u32; 11] = [LAST_FRAGMENT | 40, 1, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
-    words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
 /// A server under callgrind. Dropped before its end, it is killed.
@@ -305,12 +242,6 @@ mod tests {
         let both = |ours| Counted { cell: "a", ours, beside: Some(1000.0) };
         let two = words(&[both(900.0), both(1000.0)]);
         assert!(two.contains(" a 900 1000 0.900 a ") && two.contains(" 1 of 2 cells below the build beside "), "{two}");
-    }
-
-    #[test]
-    fn a_call_is_one_record() {
-        let call = null_call();
-        assert_eq!((call.len(), &call[..4]), (44, &[0x80, 0, 0, 40][..]));
     }
 
     #[test]
