@@ -46,6 +46,7 @@ on_each_driver!(
     of_two_that_take_over_at_once_one_serves,
     another_number_of_lanes_is_refused,
     the_table_goes_over,
+    the_backlog_is_the_new_processs,
     bad_messages_change_nothing,
 );
 
@@ -643,6 +644,29 @@ fn the_table_goes_over(driver: Driver) {
     until("it is said, in order", || {
         said().iter().any(|object| object["fields"]["message"] == *words && object["level"] == "INFO")
     });
+}
+
+fn the_backlog_is_the_new_processs(driver: Driver) {
+    const TEST: &str = "take_over::the_backlog_is_the_new_processs";
+    let (folder, limit) = (Scratch::new(), |backlog: &str| format!("backlog={backlog}"));
+    let (path, few) = (folder.path().join("echo.sock"), limit("100"));
+    let unix = format!("echo=unix:{}", path.display());
+    let Some(server) = driver.start(TEST, &["--lanes", "2", "--limit", &few, TCP, &unix]) else { return };
+    if !have(TEST, &["ss"]) {
+        return;
+    }
+    // Of what listens: how many wait, and how many may (ss(8), Recv-Q and Send-Q).
+    let of_each = |words: &[&str]| {
+        let ended = output(Command::new("ss").args(["-Hnl"]).args(words));
+        let lines = String::from_utf8(ended.stdout).unwrap();
+        let may_wait = |line: &str| line.split_whitespace().skip_while(|word| *word != "LISTEN").nth(2).map(str::to_owned);
+        lines.lines().map(|line| may_wait(line).unwrap()).collect::<Vec<_>>()
+    };
+    let (port, path) = (format!(":{}", server.tcp().port()), path.to_str().unwrap());
+    let backlogs = || [of_each(&["-t", "sport", "=", &port]), of_each(&["-x", "src", path])].concat();
+    assert_eq!(backlogs(), ["100"; 3], "each lane has a listener, and all share one of a path");
+    let _new = follow(driver, &server, &["--limit", &limit("200")]);
+    assert_eq!(backlogs(), ["200"; 3]);
 }
 
 fn bad_messages_change_nothing(driver: Driver) {

@@ -165,6 +165,14 @@ impl NamedSocket {
         self.socket.as_raw_fd()
     }
 
+    /// Has so many connections wait at it from now on. It listens already.
+    ///
+    /// # Errors
+    /// What the system says (listen(2)).
+    pub fn set_backlog(&self, backlog: u32) -> Result<(), Fault> {
+        sockets::begin_to_listen(self.socket.as_fd(), backlog)
+    }
+
     /// Makes the socket of a path for this user alone, with its listener for threads that wait to accept.
     ///
     /// # Errors

@@ -192,7 +192,7 @@ pub fn bind_to(socket: BorrowedFd, address: &Address) -> Result<(), Fault> {
     rustix::net::bind(socket, &raw(address)?).map_err(fault_of)
 }
 
-/// Has a bound socket listen (listen(2)).
+/// Has a bound socket listen (listen(2)); of one that listens already, so many connections may wait from now on.
 ///
 /// # Errors
 /// What the system says.

@@ -81,6 +81,11 @@ fn claim_place(
         return Ok(at(url.at(&address), address, (Some(socket.number()), true)));
     }
     if let Some((socket, outlives)) = taken.as_mut().and_then(|taken| taken.shared(transport, &address)) {
+        // A service manager's has the backlog of its unit.
+        if transport == Transport::Tcp && !outlives {
+            let failed = |fault| Error::Listen { url: url.to_string(), fault, holder: None };
+            socket.set_backlog(service.limits.backlog).map_err(failed)?;
+        }
         let number = socket.number();
         opened.named.push(socket);
         return Ok(at(url.at(&address), address, (Some(number), outlives)));

@@ -300,7 +300,11 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
             }
             None => {
                 let descriptor = match self.given(&listen.address, true) {
-                    Some(given) => sockets::equip_listener(&given, listen).map(|()| given)?,
+                    Some(given) => {
+                        sockets::equip_listener(&given, listen)?;
+                        sockets::begin_to_listen(given.as_fd(), listen.backlog)?;
+                        given
+                    }
                     None => sockets::listen(listen)?,
                 };
                 self.enter(descriptor, EndpointKind::Listener)?
