@@ -117,7 +117,9 @@ impl<S: ReadinessSource> ReadinessDriver<S> {
             self.settle_bridged(completions);
             self.end_closes(completions);
             self.serve_ports(completions);
-            self.serve_ready(budget, completions);
+            if self.has_ready() {
+                self.serve_ready(budget, completions);
+            }
             assert!(!self.has_ready() || budget.is_spent(), "who is ready is served as long as the budget lasts");
             // Who finds no memory ends the wait once, so that the lane can say so before it sleeps; so does other news of a port.
             let over = over | std::mem::take(&mut self.ports.has_news);
@@ -408,7 +410,9 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
 
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         let first = completions.len();
-        self.carry_out(completions);
+        if !self.pushed.is_empty() {
+            self.carry_out(completions);
+        }
         self.arm_all(completions);
         if self.abandoned != 0 {
             self.end_abandoned(completions);
@@ -424,7 +428,9 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
         assert!(completions.len() >= first, "completions are only added");
         let left = at_most.saturating_sub(completions.len() - first).max(1);
         let mut budget = Budget { completions: left, cycle_bytes: self.tuning.receive_cycle_bytes };
-        self.serve_ready(&mut budget, completions);
+        if self.has_ready() {
+            self.serve_ready(&mut budget, completions);
+        }
         if completions.len() == first && !self.closing.is_empty() {
             self.end_closes(completions);
         }
