@@ -335,16 +335,17 @@ pub fn unsent_bytes(socket: BorrowedFd) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|_| answer == 0)
 }
 
-/// Why a connection is no more, if it was broken off: None while it is there, and behind an end in order. The system tells it once.
-pub fn broken(socket: BorrowedFd) -> Option<Fault> {
+/// Why a connection is no more, if it was broken off: None while it is there, and behind an end in order; also behind one that was not received yet. The system tells it once.
+pub fn broken(socket: BorrowedFd, has_heard_end: bool) -> Option<Fault> {
     // While a connection over TCP is there, the system has remarks at the most, such as that a way was lost for a moment.
     let is_there = tcp_state(socket).is_some_and(|state| state != TCP_CLOSE);
     if is_there {
         return None;
     }
     match sockopt::socket_error(socket) {
+        Ok(Ok(())) => None,
         // What came behind the peer's end: all before that end is there to be received.
-        Ok(Ok(()) | Err(Errno::PIPE)) => None,
+        Ok(Err(Errno::PIPE)) if !has_heard_end => None,
         Ok(Err(why)) | Err(why) => Some(fault_of(why)),
     }
 }

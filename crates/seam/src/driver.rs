@@ -197,8 +197,9 @@ pub trait Driver {
     fn unsent_bytes(&self, socket: Socket) -> Option<usize>;
 
     /// Why a connection is no more, where its peer or the network has broken it off: for one that neither receives nor sends, and so is told by no operation. None while it is there, behind an end in
-    /// order, for a void name, and where nobody tells. It is told once: whoever hears it ends the connection. Costs up to two system calls.
-    fn broken(&self, socket: Socket) -> Option<Fault>;
+    /// order, for a void name, and where nobody tells. What has come behind the peer's end counts only where that end was received (`has_heard_end`): all before it is there to be received otherwise.
+    /// It is told once: whoever hears it ends the connection. Costs up to two system calls.
+    fn broken(&self, socket: Socket, has_heard_end: bool) -> Option<Fault>;
 
     /// Packets that the system has dropped at a datagram socket since it was made, mostly because its receive buffer was full, modulo 2^32
     /// (`drops` of SO_MEMINFO, socket(7)). A train is one packet where it is received as one. None for a void name, and where the system

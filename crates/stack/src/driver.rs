@@ -513,8 +513,8 @@ impl<D: Driver> Driver for Stack<D> {
         if sockets::is_own(socket) { None } else { self.below.unsent_bytes(socket) }
     }
 
-    fn broken(&self, socket: Socket) -> Option<Fault> {
-        if sockets::is_own(socket) { None } else { self.below.broken(socket) }
+    fn broken(&self, socket: Socket, has_heard_end: bool) -> Option<Fault> {
+        if sockets::is_own(socket) { None } else { self.below.broken(socket, has_heard_end) }
     }
 
     fn dropped(&self, socket: Socket) -> Option<u32> {

@@ -123,7 +123,7 @@ impl Driver for Below {
     fn unsent_bytes(&self, _: Socket) -> Option<usize> {
         None
     }
-    fn broken(&self, _: Socket) -> Option<Fault> {
+    fn broken(&self, _: Socket, _: bool) -> Option<Fault> {
         None
     }
     fn dropped(&self, _: Socket) -> Option<u32> {

@@ -256,7 +256,7 @@ pub fn a_reset_is_known_where_nothing_is_received<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (reset, ended, finished) = (bench.pipe(), bench.pipe(), bench.pipe());
     let broken = |bench: &mut Bench<R>| {
-        [&reset, &ended, &finished].map(|pipe| bench.driver(Side::Server).broken(pipe.server).map(|why| why.reason))
+        [&reset, &ended, &finished].map(|pipe| bench.driver(Side::Server).broken(pipe.server, false).map(|why| why.reason))
     };
     assert_eq!(broken(&mut bench), [None; 3]);
     for pipe in [&reset, &ended] {
@@ -281,8 +281,27 @@ pub fn a_reset_is_known_where_nothing_is_received<R: Rig>() {
     // The peer has closed, and resets what is said to it then. All before its end is there.
     bench.send_bytes(Side::Server, ended.server, b"late");
     bench.settle();
-    assert_eq!(bench.driver(Side::Server).broken(ended.server), None);
+    assert_eq!(bench.driver(Side::Server).broken(ended.server, false), None);
     assert_eq!(&*bench.receive(Side::Server, ended.server), b"unread");
+    bench.finish();
+}
+
+/// The same behind the peer's end, once that was received.
+pub fn a_reset_behind_an_end_is_known<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (reset, finished) = (bench.pipe(), bench.pipe());
+    for pipe in [&reset, &finished] {
+        bench.driver(Side::Client).finish(pipe.client);
+        let outcome = bench.run(Side::Server, StreamOp::Receive { socket: pipe.server });
+        assert!(matches!(outcome, Outcome::Stream(StreamOutcome::EndOfStream)), "{outcome:?}");
+    }
+    bench.run(Side::Client, Op::Close { socket: reset.client, reset: true });
+    bench.forget(Side::Client, reset.client);
+    while bench.driver(Side::Server).broken(reset.server, true).map(|why| why.reason) != Some(Reason::Reset) {
+        bench.round();
+    }
+    assert_eq!(bench.driver(Side::Server).broken(reset.server, true), None, "it is told once");
+    assert_eq!(bench.driver(Side::Server).broken(finished.server, true), None, "it still listens");
     bench.finish();
 }
 

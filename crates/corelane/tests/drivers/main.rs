@@ -79,6 +79,7 @@ macro_rules! suite {
                     the_peer_sees_a_reset_as_one,
                     a_reset_ends_a_blocked_send,
                     a_reset_is_known_where_nothing_is_received,
+                    a_reset_behind_an_end_is_known,
                     a_closed_socket_is_a_name_of_nothing,
                     a_closed_file_is_a_name_of_nothing,
                     a_connect_can_be_cancelled,

@@ -384,8 +384,8 @@ impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
         sockets::unsent_bytes(self.socket(socket)?.descriptor.as_fd())
     }
 
-    fn broken(&self, socket: Socket) -> Option<Fault> {
-        sockets::broken(self.socket(socket)?.descriptor.as_fd())
+    fn broken(&self, socket: Socket, has_heard_end: bool) -> Option<Fault> {
+        sockets::broken(self.socket(socket)?.descriptor.as_fd(), has_heard_end)
     }
 
     fn dropped(&self, socket: Socket) -> Option<u32> {

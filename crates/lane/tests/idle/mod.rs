@@ -53,7 +53,7 @@ impl Driver for Idle {
         None
     }
 
-    fn broken(&self, _: Socket) -> Option<Fault> {
+    fn broken(&self, _: Socket, _: bool) -> Option<Fault> {
         None
     }
 

@@ -135,10 +135,10 @@ impl Driver for SimDriver {
         }
     }
 
-    fn broken(&self, socket: Socket) -> Option<Fault> {
+    fn broken(&self, socket: Socket, has_heard_end: bool) -> Option<Fault> {
         let state = &mut *self.world.0.borrow_mut();
         match state.lanes[self.lane].sockets.peek(socket)? {
-            Body::Stream(at) => state.net.held(at.stream).broken(at.side),
+            Body::Stream(at) => state.net.held(at.stream).broken(at.side, has_heard_end),
             _ => None,
         }
     }

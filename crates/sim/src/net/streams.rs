@@ -54,10 +54,10 @@ impl Stream {
         }
     }
 
-    /// Why `side` was broken off; behind the other's end nothing was.
-    pub(crate) fn broken(&mut self, side: usize) -> Option<Fault> {
+    /// Why `side` was broken off; behind the other's end nothing was that `side` has not heard.
+    pub(crate) fn broken(&mut self, side: usize, has_heard_end: bool) -> Option<Fault> {
         let has_finished = self.pipes[1 - side].finish == Finish::Arrived;
-        if has_finished { None } else { self.ends[side].fault.take() }
+        if has_finished && !has_heard_end { None } else { self.ends[side].fault.take() }
     }
 
     /// Bytes that `side` may send now.

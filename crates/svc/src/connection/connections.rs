@@ -242,10 +242,12 @@ impl Connections {
             let Some(id) = agenda.deliveries.next_deaf() else { break };
             // One that receives again, or sends, hears it itself, and is to hear it: it is told once.
             let deaf = self.find(id).filter(|connection| connection.is_deaf());
-            let socket = deaf.and_then(|connection| Some((connection.socket?, connection.machine.is_outgoing())));
+            let Some((socket, machine)) = deaf.and_then(|connection| Some((connection.socket?, connection.machine))) else {
+                continue;
+            };
             // An answer that has come is passed on, whatever became of the server behind it.
-            let asked = socket.filter(|&(socket, is_outgoing)| !is_outgoing || driver.readable_bytes(socket) == 0);
-            let broken = asked.and_then(|(socket, _)| driver.broken(socket));
+            let is_asked = !machine.is_outgoing() || driver.readable_bytes(socket) == 0;
+            let broken = if is_asked { driver.broken(socket, machine.peer_has_finished()) } else { None };
             broken.into_iter().for_each(|why| agenda.deliveries.tell_broken(id, why));
         }
     }

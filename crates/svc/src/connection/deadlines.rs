@@ -41,7 +41,7 @@ impl Found<'_> {
         self.move_timer(kit, deadline);
     }
 
-    /// Its input waits at a bound, so nothing tells that it was broken off: the timer comes within a second, whatever its limits, and the system is asked. Whoever waits for less
+    /// Its input waits at a bound, or has ended, so nothing tells that it was broken off: the timer comes within a second, whatever its limits, and the system is asked. Whoever waits for less
     /// costs nothing but a look at the clock.
     pub(crate) fn time_deafness(&mut self, kit: &mut Kit) {
         debug_assert!(self.is_connected(), "whose input waits has its socket");
@@ -167,10 +167,10 @@ pub(crate) enum Limit {
 }
 
 impl Connection {
-    /// Whether nothing is under way that would tell that it was broken off. So it is while its input waits at a bound.
+    /// Whether nothing is under way that would tell that it was broken off. So it is while its input waits at a bound, and behind its peer's end.
     pub(crate) fn is_deaf(&self) -> bool {
         let Self { machine, .. } = self;
-        let hears = machine.is_receiving() || machine.peer_has_finished() || machine.is_sending();
+        let hears = machine.is_receiving() || machine.is_sending();
         machine.phase() == Phase::Open && !hears
     }
 

@@ -328,6 +328,9 @@ impl Found<'_> {
         debug_assert!(self.connection.machine.phase() != Phase::Opening, "what comes to rest has taken its steps");
         self.put_away();
         self.set_deadline(kit);
+        if self.connection.machine.peer_has_finished() {
+            self.time_deafness(kit);
+        }
     }
 
     /// Gives the box back if nothing is in it; else moves bytes that use little of their block to fitting memory.

@@ -138,9 +138,11 @@ impl<K: Talk> Cx<'_, K> {
         self.table.find(id).is_some_and(|connection| connection.waits_for_memory())
     }
 
-    /// The other end of a connection, as [`Peer::address`] has it, without a copy.
+    /// The other end of a connection, as [`Peer::address`] has it, without a copy. None once the connection has ended, but in the call that tells of that.
     pub fn peer_address(&mut self, id: ConnectionId) -> Option<&Address> {
-        self.table.find(id).map(|connection| &connection.ends().address)
+        let is_own = self.current == Some(id);
+        let found = self.table.find(id).filter(|connection| is_own || !connection.machine().has_ended());
+        found.map(|connection| &connection.ends().address)
     }
 
     /// The flow of an arrival in this call's batch. Costs a few nanoseconds; nothing for a socket with a peer.

@@ -2,9 +2,11 @@
 
 use crate::bridged::until;
 use corelane::Lanes;
+use corelane::admin::watch::ServiceCounter;
 use corelane::lanes::{DriverChoice, Running};
 use corelane_proxy::ENTRY;
 use corelane_testkit::{is_installed, skip};
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
@@ -166,6 +168,38 @@ fn plain_clients_reach_servers_behind_tls_that_prove_their_name() {
         // The reset is heard once: by the write if it came before, by the read otherwise.
         let heard = client.write_all(b"abc\n").and_then(|()| client.read(&mut [0; 9]));
         assert!(heard.is_err(), "{driver:?}: who proves no name gets nothing, {heard:?}");
+    }
+}
+
+/// One that takes its connections and says nothing is none of the client's business that has left meanwhile.
+#[test]
+fn a_client_that_leaves_during_a_handshake_blames_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    if !is_here("a_client_that_leaves_during_a_handshake_blames_nobody") {
+        return;
+    }
+    let _known = Reversing::start(folder.path(), "localhost");
+    let ca = folder.path().join("localhost.pem").display().to_string();
+    let silent = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let to = silent.each_ref().map(|silent| format!("tls://{}", silent.local_addr().unwrap())).join(",");
+    silent.iter().for_each(|silent| silent.set_nonblocking(true).unwrap());
+    for driver in DRIVERS {
+        let running = start(driver, &format!("to={to}&upstream-ca={ca}"));
+        let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
+        let open = || reader.snapshot(0).services[0].values.get(ServiceCounter::ConnectionsOpen);
+        for _ in 0..12 {
+            let client = patient(&running);
+            let taken = RefCell::new(None);
+            until("it is passed on", || {
+                *taken.borrow_mut() = silent.iter().find_map(|silent| silent.accept().ok());
+                taken.borrow().is_some()
+            });
+            rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+            drop(client);
+            until("both have left", || open() == 0);
+        }
+        let counts = ["retries", "ejections", "clients_turned_away"].map(|counter| own(&running, counter));
+        assert_eq!(counts, [0; 3], "{driver:?}");
     }
 }
 

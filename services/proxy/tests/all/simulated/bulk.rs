@@ -164,6 +164,40 @@ fn a_clients_reset_is_heard_while_its_upstream_takes_nothing() {
     });
 }
 
+#[test]
+fn a_clients_reset_is_heard_behind_its_end() {
+    for_seeds(10, |seed| {
+        let world = World::new(seed, Faults::none());
+        let (mut rig, client, server) = joined(&world, patient());
+        assert_eq!(client.send(b"a question"), 10);
+        client.finish();
+        rig.wait(S);
+        assert_eq!((server.read(usize::MAX), server.status()), (b"a question".to_vec(), Status::Ended));
+        client.reset();
+        rig.wait(3 * S);
+        assert_eq!(rig.connections(), 0);
+        assert!(matches!(server.status(), Status::Failed(_)), "a reset becomes a reset");
+        server.close();
+        rig.close(&mut Nobody);
+    });
+}
+
+#[test]
+fn a_client_that_has_finished_and_leaves_holds_no_place_while_its_upstream_is_silent() {
+    let world = World::new(1, Faults::none());
+    listen(&world, 1);
+    world.silence(upstream(1), true);
+    let mut rig = proxied(&world, &RigPlan::lanes(1), patient(), &list(1), Settings::new());
+    let client = rig.connect(0);
+    rig.wait(S);
+    client.finish();
+    rig.wait(S);
+    client.reset();
+    rig.wait(3 * S);
+    assert_eq!((rig.connections(), rig.named("clients_turned_away")), (0, 0));
+    rig.close(&mut Nobody);
+}
+
 /// A server that answers without having read all that it was sent resets its connection, and its answer is whole.
 #[test]
 fn an_answer_that_has_come_is_passed_on_whatever_became_of_its_server() {
