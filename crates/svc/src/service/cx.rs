@@ -480,7 +480,8 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     /// In [`closed`](crate::StreamService::closed): why the connection failed, by the word of its socket;
-    /// `Cancelled` if it could not be opened in time (`connect_limit`). None for other endings, and in other calls.
+    /// `Cancelled` if it could not be opened in time (`connect_limit`), and `TimedOut` of one that was broken off because its peer has taken nothing for
+    /// `send_limit`. None for other endings, and in other calls.
     pub fn fault(&self) -> Option<Fault> {
         self.table.fault()
     }

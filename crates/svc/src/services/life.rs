@@ -491,7 +491,9 @@ impl Served {
             return found.time_deafness(kit);
         }
         found.count(ServiceCounter::SendLimitHits, 1);
+        self.table.set_fault(Some(Fault::of(Reason::TimedOut)));
         self.end(kit, index, Ending::Aborted);
+        self.table.set_fault(None);
     }
 
     fn judge_parting(&mut self, kit: &mut Kit, index: u32, kept: Kept) {

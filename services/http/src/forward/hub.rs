@@ -246,9 +246,11 @@ impl Hub {
         let (now, timeout) = (cx.now(), self.timeout);
         let soon = now + timeout / 8;
         let (mut next, mut overdue): (Option<Instant>, _) = (None, Vec::new());
-        for way in self.ways.used() {
+        let Self { ways, ups, .. } = self;
+        for way in ways.used() {
             match (way.up, way.active_at + timeout) {
-                (Some(up), due) if way.awaits_upstream() && due <= now => overdue.push(up),
+                // One that is being opened has the time that connecting and shaking hands may take, and another is tried then.
+                (Some(up), due) if way.awaits_upstream() && due <= now && !ups.get(up).is_opening() => overdue.push(up),
                 // Somebody else is waited for, and then perhaps the upstream again.
                 (_, due) => next = Some(next.map_or(due.max(soon), |next| next.min(due.max(soon)))),
             }

@@ -9,7 +9,7 @@ use super::way::{AnswerHead, Way};
 use crate::content::{ContentPart, next_part};
 use crate::outgoing::Outgoing;
 use crate::tunnel;
-use corelane::service::{Chain, Ending, Input, Output, Owes};
+use corelane::service::{Chain, Ending, Input, Output, Owes, Reason};
 use corelane::{Cx, Next, Silent};
 use corelane_upstreams::{Failure, failure_to_connect};
 use corelane_wire::http1::{Answer, Body, Framing, Response, Scratch, Status};
@@ -79,7 +79,7 @@ impl Outgoing<Silent> for Link {
     fn closed(&mut self, cx: &mut Cx<'_>, ending: Ending) {
         let mut hub = self.hub.borrow_mut();
         let is_stale = hub.up(self.up).is_stale();
-        let is_opening = matches!(hub.up(self.up).stage, Stage::Opening);
+        let is_opening = hub.up(self.up).is_opening();
         let disagreed = if is_opening { hub.disagreed(cx, self.up, ending) } else { None };
         let fault = match &hub.up(self.up).stage {
             Stage::Opening if ending == Ending::Error => match failure_to_connect(cx.fault()) {
@@ -89,6 +89,8 @@ impl Outgoing<Silent> for Link {
             },
             Stage::Opening if disagreed == Some(Failure::Timeout) => Fault::Unheard,
             Stage::Opening if disagreed.is_some() => Fault::Untrusted,
+            // It has taken nothing of the request for `send_limit`.
+            _ if ending == Ending::Aborted && cx.fault().is_some_and(|fault| fault.reason == Reason::TimedOut) => Fault::Silent,
             // This side has ended it, for want of something: nothing is said of the upstream, which may be at work on the request.
             _ if matches!(ending, Ending::Closing | Ending::Aborted) => Fault::Cut,
             Stage::Head(_) if is_stale => Fault::Stale,

@@ -52,6 +52,10 @@ pub(super) enum Stage {
 }
 
 impl Up {
+    pub fn is_opening(&self) -> bool {
+        matches!(self.stage, Stage::Opening)
+    }
+
     pub fn opening(upstream: Upstream, way: usize) -> Self {
         let (way, stage) = (Some(way), Stage::Opening);
         Self {

@@ -249,6 +249,29 @@ fn a_server_that_takes_no_connection_is_given_up_in_the_time_of_connecting() {
 }
 
 #[test]
+fn where_a_server_takes_no_connection_another_is_asked_however_long_connecting_may_take() {
+    let (world, book) = (World::new(1, Faults::none()), BookRef::default());
+    world.listen(at(9_999)).unwrap();
+    world.silence(at(9_999), true);
+    let mut behind = behind_at(9_999);
+    behind.targets = format!("{},{}", at(9_999), at(BEHIND)).parse().unwrap();
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
+        let limits = patient().connect_limit(3 * S);
+        roster.serve(address(), limits, Http::new(Forward::new(&behind, roster.lane()).timeout(S)));
+        roster.serve(at(BEHIND), patient(), Odd::new(book.clone(), 1));
+    });
+    let peers = [1, 2].map(|number| rig.connect(number));
+    rig.wait(MS);
+    peers.iter().for_each(|peer| assert!(peer.send(get("/whole/1").as_bytes()) > 0));
+    rig.wait(4 * S);
+    assert!(peers.iter().all(|peer| peer.read(usize::MAX).starts_with(b"HTTP/1.1 200 ")));
+    assert_eq!(rig.named("forwards_timed_out"), 0);
+    peers.iter().for_each(Peer::close);
+    rig.wait(5 * MS);
+    rig.close(&mut crate::simulated::rig::Nobody);
+}
+
+#[test]
 fn ten_thousand_half_open_connections_to_a_server_end_in_their_time() {
     let mut rig = unheard(patient().connect_limit(S));
     let mut clients = Vec::new();

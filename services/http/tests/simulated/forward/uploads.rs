@@ -74,18 +74,24 @@ fn a_slow_client_is_no_fault_of_its_server() {
     case.close();
 }
 
-#[test]
-fn a_server_that_reads_nothing_stops_its_client() {
-    let mut case = Case::with(3, patient().send_limit(10 * S), |forward| forward.timeout(FOR_EVER));
-    let peer = case.rig.connect(1);
-    case.rig.wait(MS);
-    peer.send(b"PUT /deaf/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 90000000\r\n\r\n");
+/// Sends until nothing more is taken; returns how many bytes were.
+fn fill(case: &mut Case, peer: &Peer) -> usize {
     let (piece, mut sent, mut stands) = (vec![b'x'; 64 << 10], 0, 0);
     while stands < 20 && sent < 20_000_000 {
         let took = peer.send(&piece);
         (sent, stands) = (sent + took, if took == 0 { stands + 1 } else { 0 });
         case.rig.wait(MS);
     }
+    sent
+}
+
+#[test]
+fn a_server_that_reads_nothing_stops_its_client() {
+    let mut case = Case::with(3, patient().send_limit(10 * S), |forward| forward.timeout(FOR_EVER));
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    peer.send(b"PUT /deaf/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 90000000\r\n\r\n");
+    let sent = fill(&mut case, &peer);
     let held = case.rig.lane_count(LaneCounter::MemoryUsed);
     assert!(sent < 4_000_000 && held < 1 << 20, "{sent} bytes were taken, and {held} are held");
     peer.reset();
@@ -93,6 +99,22 @@ fn a_server_that_reads_nothing_stops_its_client() {
     case.rig.wait(5 * S);
     assert_eq!((case.rig.connections(), case.rig.lane_count(LaneCounter::MemoryUsed)), (0, 0));
     assert_eq!(case.rig.count(ServiceCounter::SendLimitHits), 0);
+    case.close();
+}
+
+#[test]
+fn a_server_that_reads_nothing_is_late() {
+    let mut case = Case::with(3, patient().send_limit(10 * S), |forward| forward.timeout(FOR_EVER));
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    peer.send(b"PUT /deaf/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 90000000\r\n\r\n");
+    fill(&mut case, &peer);
+    case.rig.wait(15 * S);
+    let told = case.hear(&peer);
+    assert!(told.starts_with("HTTP/1.1 504 ") && told.ends_with("does not answer in time\n"), "{told}");
+    assert_eq!(["forwards_timed_out", "forwards_refused"].map(|counter| case.rig.named(counter)), [1, 0]);
+    peer.reset();
+    case.rig.wait(5 * S);
     case.close();
 }
 
