@@ -9,6 +9,7 @@ use crate::log::{AccessLog, Ended, Sent};
 use crate::rules::{Book, Rules};
 use crate::session::{Active, Look, Session, Spare};
 use crate::settings::Settings;
+use crate::tunnel;
 use corelane::service::{
     Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, Owes, OwnCounter, Peer,
     Ticket,
@@ -270,13 +271,17 @@ impl<A: Application> StreamService for Http<A> {
         if session.is_last {
             self.desk.note_last_held(cx.id(), false);
         }
-        if let Some(Active::Running(mut running)) = session.active.map(|active| self.spare.unboxed(active)) {
-            // Its connection has ended, and with it what it owed.
-            drop(running.owed.take());
-            if ending == Ending::Error && running.exchange.minds() != Minds::Nothing {
-                cx.count(HttpCounter::ForwardsAbandoned, 1);
+        match session.active.map(|active| self.spare.unboxed(active)) {
+            Some(Active::Running(mut running)) => {
+                // Its connection has ended, and with it what it owed.
+                drop(running.owed.take());
+                if ending == Ending::Error && running.exchange.minds() != Minds::Nothing {
+                    cx.count(HttpCounter::ForwardsAbandoned, 1);
+                }
+                self.tell_gone(cx, &mut running);
             }
-            self.tell_gone(cx, &mut running);
+            Some(Active::Tunnel(to)) => tunnel::closed(cx, ending, to),
+            _ => {}
         }
         self.count_answers(cx);
     }

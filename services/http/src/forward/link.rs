@@ -78,6 +78,9 @@ impl Outgoing<Silent> for Link {
 
     fn closed(&mut self, cx: &mut Cx<'_>, ending: Ending) {
         let mut hub = self.hub.borrow_mut();
+        if let Stage::Tunnel(client) = hub.up(self.up).stage {
+            tunnel::closed(cx, ending, client);
+        }
         let is_stale = hub.up(self.up).is_stale();
         let is_opening = hub.up(self.up).is_opening();
         let disagreed = if is_opening { hub.disagreed(cx, self.up, ending) } else { None };

@@ -34,7 +34,7 @@ impl Seen {
 #[derive(Default)]
 pub struct Book {
     pub requests: Vec<Seen>,
-    /// Bytes of requests whose connection ended before they were whole, and how.
+    /// Bytes of requests whose connection ended before they were whole, and how; none of connections that had changed their protocol and were broken off.
     pub halves: Vec<(Vec<u8>, Ending)>,
     pub connections: usize,
 }
@@ -202,7 +202,7 @@ impl StreamService for Odd {
         if talk.upgraded && talk.acts.is_empty() {
             let said: Vec<u8> = talk.heard.drain(..).map(|byte| byte.to_ascii_uppercase()).collect();
             output.write(&said).unwrap();
-            return Next::Continue;
+            return if said.ends_with(b"BREAK OFF") { Next::Abort } else { Next::Continue };
         }
         self.look(cx, talk, output);
         Next::Continue
@@ -225,7 +225,8 @@ impl StreamService for Odd {
     }
 
     fn closed(&mut self, _: &mut Cx<'_>, talk: Talk, ending: Ending) {
-        if !talk.heard.is_empty() && !talk.is_over {
+        let is_half = !talk.heard.is_empty() && !talk.is_over;
+        if is_half || talk.upgraded && ending == Ending::Error {
             self.book.borrow_mut().halves.push((talk.heard, ending));
         }
     }

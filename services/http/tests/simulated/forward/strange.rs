@@ -527,6 +527,30 @@ fn a_changed_protocol_passes_both_ways_until_either_ends() {
 }
 
 #[test]
+fn behind_a_changed_protocol_a_reset_is_a_reset() {
+    let mut case = Case::new(5, |forward| forward);
+    let changed = |case: &mut Case| {
+        let peer = case.rig.connect(1);
+        case.rig.wait(MS);
+        peer.send(b"GET /switch/1 HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
+        assert!(case.hear(&peer).starts_with("HTTP/1.1 101 "));
+        peer
+    };
+    let breaks = changed(&mut case);
+    breaks.reset();
+    case.rig.wait(10 * MS);
+    assert_eq!(std::mem::take(&mut case.book.borrow_mut().halves), [(Vec::new(), corelane::service::Ending::Error)]);
+    let broken = changed(&mut case);
+    broken.send(b"break off");
+    case.rig.wait(10 * MS);
+    assert!(matches!(broken.status(), Status::Failed(_)), "{:?}", broken.status());
+    broken.close();
+    case.rig.wait(5 * MS);
+    assert_eq!(case.rig.connections(), 0);
+    case.close();
+}
+
+#[test]
 fn a_client_that_leaves_is_noticed_while_its_request_waits() {
     let mut case = Case::new(7, |forward| forward.abort_on_close(true));
     // One server says nothing, the other one half of its content; one request has content of its own.
