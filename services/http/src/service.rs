@@ -33,7 +33,11 @@ pub struct Http<A: Application> {
     pub(crate) exchanges: usize,
     /// Upstreams that its application has, as they are told.
     upstreams: usize,
+    is_draining: bool,
 }
+
+/// Why an answer is cut short that a drain does not wait for any longer, in the log.
+const DRAIN: &str = "drain";
 
 /// A session on its way to another lane.
 struct BetweenRequests;
@@ -52,7 +56,7 @@ impl<A: Application> Http<A> {
     pub fn new(mut application: A) -> Self {
         application.stand_within(Session::<A>::within());
         let desk = Rc::new(Desk::new(None));
-        Self { application, settings: Settings::new(), desk, spare: Spare::new(), exchanges: 0, upstreams: 0 }
+        Self { application, settings: Settings::new(), desk, spare: Spare::new(), exchanges: 0, upstreams: 0, is_draining: false }
     }
 
     /// Sets the bounds.
@@ -275,6 +279,9 @@ impl<A: Application> StreamService for Http<A> {
             Some(Active::Running(mut running)) => {
                 // Its connection has ended, and with it what it owed.
                 drop(running.owed.take());
+                if ending != Ending::Error && self.is_draining {
+                    running.because_unless_known(DRAIN);
+                }
                 if ending == Ending::Error && running.exchange.minds() != Minds::Nothing {
                     cx.count(HttpCounter::ForwardsAbandoned, 1);
                 }
@@ -334,6 +341,7 @@ impl<A: Application> StreamService for Http<A> {
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_, A::Talk>) {
+        self.is_draining = true;
         self.application.drain_began(cx);
         self.count_answers(cx);
     }

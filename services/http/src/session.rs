@@ -170,6 +170,11 @@ impl<A: Application> Running<A> {
         }
     }
 
+    /// The same, where nothing was known before.
+    pub fn because_unless_known(&mut self, why: &'static str) {
+        self.note.iter_mut().for_each(|note| note.because_unless_known(why));
+    }
+
     /// Its answer has begun.
     pub fn begin_answer(&mut self, begun: Begun, desk: &Desk) {
         let Begun { framing, status, is_kept } = begun;

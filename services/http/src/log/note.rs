@@ -75,6 +75,14 @@ impl Note {
         self.kept().passed.because(why);
     }
 
+    /// The same, where nothing was known before.
+    pub fn because_unless_known(&mut self, why: &'static str) {
+        let passed = &mut self.kept().passed;
+        if passed.shown().is_some_and(|(_, known)| known.is_none()) {
+            passed.because(why);
+        }
+    }
+
     fn kept(&mut self) -> &mut KeptLine {
         // reason: only the end takes it, and takes the note with it.
         self.kept.as_mut().expect("a note ends once")

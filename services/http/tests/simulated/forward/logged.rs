@@ -1,7 +1,7 @@
 //! The access log of requests that are sent on: to whom, and why it is this server that has answered.
 
 use super::odd::{BookRef, Odd};
-use super::{BEHIND, behind_at};
+use super::{BEHIND, FOR_EVER, behind_at};
 use crate::simulated::rig::{MS, Nobody, Rig, RigPlan, S, address, at, patient};
 use corelane::testing::{Faults, World};
 use corelane_http::{AccessLog, Forward, Hosts, Http, LogFormat};
@@ -79,4 +79,29 @@ fn a_line_says_to_whom_a_request_was_sent_on_and_why_it_was_answered_here() {
         let (upstream, why) = passed.unwrap_or_default();
         assert_eq!((&object["upstream"], &object["why"]), (&upstream.into(), &why.into()), "{line}");
     }
+}
+
+#[test]
+fn a_request_that_a_drain_does_not_wait_for_has_that_in_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let log = AccessLog::open(&path, LogFormat::Combined).unwrap();
+    let world = World::new(1, Faults::none());
+    // It takes connections, and says nothing.
+    world.listen(at(BEHIND)).unwrap();
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
+        let forward = Forward::new(&behind_at(BEHIND), 0).timeout(FOR_EVER);
+        roster.serve(address(), patient().drain_limit(S), Http::new(forward).log(&log));
+    });
+    let peer = rig.connect(1);
+    rig.wait(MS);
+    assert!(peer.send(b"GET /silent/7 HTTP/1.1\r\nHost: a\r\n\r\n") > 0);
+    rig.wait(S);
+    rig.begin_drain();
+    rig.wait(2 * S);
+    peer.close();
+    rig.close(&mut Nobody);
+    log.journal().flush();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\" 499 ") && text.ends_with(&format!(" X \"{}\" drain\n", at(BEHIND))), "{text}");
 }
