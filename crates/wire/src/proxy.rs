@@ -80,7 +80,7 @@ pub enum Fault {
     Line,
     /// Version and command, of which only 0x20 and 0x21 are legal.
     Command(u8),
-    /// A family or a transport that version 2 does not have.
+    /// A family or a transport that version 2 does not have, where the proxy tells of somebody else.
     Family(u8),
     /// A header longer than [`V2_BYTES_MAX`].
     TooLong(usize),
@@ -125,8 +125,10 @@ pub fn parse(bytes: &[u8]) -> Result<Step<'_>, Fault> {
 
 /// What can be told before the length has come.
 fn early(bytes: &[u8]) -> Result<Step<'_>, Fault> {
-    bytes.get(12).map_or(Ok(()), |&byte| command(byte).map(drop))?;
-    bytes.get(13).map_or(Ok(()), |&byte| family(byte).map(drop))?;
+    let Some(&byte) = bytes.get(12) else { return Ok(Step::More) };
+    if let (true, Some(&byte)) = (command(byte)?, bytes.get(13)) {
+        family(byte)?;
+    }
     Ok(Step::More)
 }
 
@@ -197,16 +199,17 @@ fn family(byte: u8) -> Result<(Family, bool), Fault> {
 }
 
 fn version_2(bytes: &[u8]) -> Result<Step<'_>, Fault> {
-    let (is_of_another, (family, is_stream)) = (command(bytes[12])?, family(bytes[13])?);
+    let told = if command(bytes[12])? { Some(family(bytes[13])?) } else { None };
     let length = V2_HEAD + usize::from(u16::from_be_bytes([bytes[14], bytes[15]]));
     if length > V2_BYTES_MAX {
         return Err(Fault::TooLong(length));
     }
     let Some(header) = bytes.get(..length) else { return Ok(Step::More) };
+    // Of LOCAL the receiver ignores the family and discards the block, whatever they hold (section 2.2).
+    let Some((family, is_stream)) = told else { return Ok(Step::Header { ends: Ends::OfSocket, bytes: length }) };
     let (ends, additions) = addresses(family, &header[V2_HEAD..])?;
     check_additions(header, length - additions.len())?;
-    let ends = if is_of_another && is_stream { ends } else { Ends::OfSocket };
-    Ok(Step::Header { ends, bytes: length })
+    Ok(Step::Header { ends: if is_stream { ends } else { Ends::OfSocket }, bytes: length })
 }
 
 /// The ends, and what stands behind them.

@@ -87,13 +87,31 @@ fn the_ends_are_those_of_the_socket_where_nothing_better_is_said() {
 }
 
 #[test]
+fn what_a_proxy_adds_to_local_is_discarded() {
+    // Section 2.2: the family is ignored, and so is the block.
+    for (family, block) in [
+        (0xff, &b""[..]),
+        (0x13, V4),
+        (0x11, &V4[..3]),
+        (0x31, V4),
+        (0x00, b"abc"),
+        (0x00, b"\x03\0\x04abcd"),
+        (0x00, b"\x01\xff\xff"),
+    ] {
+        whole(&header(0x20, family, block), Ends::OfSocket);
+    }
+    whole(&header(0x20, 0xff, &[0xff; V2_BYTES_MAX - V2_HEAD]), Ends::OfSocket);
+}
+
+#[test]
 fn what_is_no_header_of_version_2_is_refused_as_soon_as_that_is_known() {
     for (bytes, fault, at) in [
         (header(0x22, 0x11, V4), Fault::Command(0x22), 13),
         (header(0x11, 0x11, V4), Fault::Command(0x11), 13),
         (header(0x21, 0x41, V4), Fault::Family(0x41), 14),
-        (header(0x20, 0x13, V4), Fault::Family(0x13), 14),
+        (header(0x21, 0x13, V4), Fault::Family(0x13), 14),
         (header(0x21, 0x11, &[0; 4081]), Fault::TooLong(4097), 16),
+        (header(0x20, 0xff, &[0; 4081]), Fault::TooLong(4097), 16),
         (header(0x21, 0x11, &V4[..11]), Fault::TooShort, 27),
         (header(0x21, 0x21, V4), Fault::TooShort, 28),
         (header(0x21, 0x31, &[0; 215]), Fault::TooShort, 231),
@@ -121,7 +139,7 @@ fn a_checksum_must_be_right() {
         assert!(parse(&wrong).is_err() || at == 28, "byte {at} counts");
     }
     assert_eq!(parse(&header(0x21, 0x11, &[V4, b"\x03\0\x03abc"].concat())), Err(Fault::Checksum));
-    assert_eq!(parse(&header(0x20, 0x00, b"\x03\0\x04abcd")), Err(Fault::Checksum));
+    assert_eq!(parse(&header(0x21, 0x00, b"\x03\0\x04abcd")), Err(Fault::Checksum));
 }
 
 #[test]
