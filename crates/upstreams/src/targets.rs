@@ -3,6 +3,7 @@
 use crate::source::Source;
 use corelane::Address;
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 /// The most upstreams that a list names.
@@ -194,8 +195,12 @@ impl FromStr for Targets {
 }
 
 fn target(text: &str) -> Result<Target, String> {
+    refuse_misread(text)?;
     let (name, weight) = match text.rsplit_once('*') {
         None => (text, 1),
+        Some((name, digits)) if name.is_empty() || digits.contains(':') => {
+            return Err("a * stands only behind HOST:PORT, before a weight: HOST:PORT*2".to_owned());
+        }
         Some((name, digits)) => (name, weight(digits)?),
     };
     let (at, is_tls) = name.strip_prefix(TLS).map_or((name, false), |at| (at, true));
@@ -210,6 +215,26 @@ fn target(text: &str) -> Result<Target, String> {
     let place = place(at)?;
     let tls = is_tls.then(|| tls_name(&place)).transpose()?;
     Ok(Target { name: name.to_owned(), place, weight, tls, group: 0, priority: 0 })
+}
+
+/// Refuses what was written as other programs have it: a URL, or a list without commas.
+fn refuse_misread(text: &str) -> Result<(), String> {
+    let at = text.strip_prefix(TLS).unwrap_or(text);
+    if ["unix:", "file:", "srv:"].iter().any(|begin| at.starts_with(begin)) {
+        return Ok(());
+    }
+    match at.split_once("://") {
+        Some(("tls", _)) => return Err("tls:// stands there twice: write tls://HOST:PORT".to_owned()),
+        Some((scheme, _)) if !scheme.contains(':') => {
+            return Err(format!("there is no {scheme}:// here: write HOST:PORT, or tls://HOST:PORT for TLS"));
+        }
+        _ => {}
+    }
+    let mut several = at.split(|sign: char| matches!(sign, ';' | '|') || sign.is_whitespace()).filter(|part| !part.is_empty());
+    if several.clone().count() > 1 && several.all(|part| part.contains(':')) {
+        return Err("several upstreams are separated by commas: HOST:PORT,HOST:PORT".to_owned());
+    }
+    Ok(())
 }
 
 fn tls_name(place: &Place) -> Result<String, String> {
@@ -235,14 +260,29 @@ fn place(name: &str) -> Result<Place, String> {
     if let Ok(address) = name.parse::<Address>() {
         return match address.inet() {
             Some(inet) if inet.port() != 0 => Ok(Place::At(address)),
-            _ => Err("its port is missing: write HOST:PORT".to_owned()),
+            Some(_) => Err("its port is 0: behind the colon stands a port from 1 to 65535".to_owned()),
+            None => Err("it is neither IPv4 nor IPv6: write HOST:PORT, [IPv6]:PORT or unix:PATH".to_owned()),
         };
     }
+    if name.starts_with('[') && name.ends_with(']') {
+        return Err("its port is missing: write [IPv6]:PORT".to_owned());
+    }
+    if name.parse::<Ipv6Addr>().is_ok() {
+        return Err("an IPv6 address stands in brackets, and its port behind them: [2001:db8::1]:80".to_owned());
+    }
     let (host, port) = name.rsplit_once(':').ok_or("write HOST:PORT, [IPv6]:PORT or unix:PATH")?;
-    let port = port.parse().ok().filter(|&port: &u16| port > 0 && name.as_bytes()[host.len() + 1].is_ascii_digit());
-    let port = port.ok_or("behind the colon stands a port from 1 to 65535")?;
+    if port.contains('/') {
+        return Err("a path has no place behind a port: write HOST:PORT".to_owned());
+    }
+    let number = port.parse().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let port = match number {
+        _ if port.is_empty() => return Err("its port is missing: write HOST:PORT".to_owned()),
+        Some(0) => return Err("its port is 0: behind the colon stands a port from 1 to 65535".to_owned()),
+        Some(port) => port,
+        None => return Err("behind the colon stands a port from 1 to 65535".to_owned()),
+    };
     if host.contains([':', '[', ']']) {
-        return Err("an IPv6 address stands in brackets: [2001:db8::1]:80".to_owned());
+        return Err("write one colon, as in HOST:PORT; an IPv6 address stands in brackets: [2001:db8::1]:80".to_owned());
     }
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     if host.is_empty() || host.len() > HOST_BYTES_MAX || !host.bytes().all(is_fit) {
@@ -293,16 +333,32 @@ mod tests {
             ("", "write HOST:PORT"),
             ("a", "write HOST:PORT"),
             ("a:1,", "write HOST:PORT"),
-            ("a:", "a port from 1 to 65535"),
-            ("a:0", "a port from 1 to 65535"),
+            ("a:", "its port is missing: write HOST:PORT"),
+            ("a:0", "its port is 0: "),
             ("a:65536", "a port from 1 to 65535"),
             ("a:+5", "a port from 1 to 65535"),
-            ("127.0.0.1:0", "its port is missing"),
+            ("127.0.0.1:0", "its port is 0: "),
+            ("[::1]:0", "its port is 0: "),
             ("127.0.0.1", "write HOST:PORT"),
             ("tls://unix:/x", "without tls://"),
             ("tls://a", "write HOST:PORT"),
             ("::1:80", "in brackets"),
-            ("[::1]", "a port from 1 to 65535"),
+            ("::", "in brackets"),
+            ("a:b:80", "write one colon"),
+            ("[::1]", "its port is missing: write [IPv6]:PORT"),
+            ("tls://[::1]", "its port is missing: write [IPv6]:PORT"),
+            ("a:80/b", "a path has no place"),
+            ("http://127.0.0.1:80", "there is no http:// here: write HOST:PORT, or tls://HOST:PORT for TLS"),
+            ("http://127.0.0.1:80/", "there is no http:// here"),
+            ("https://10.0.0.1", "there is no https:// here"),
+            ("https://10.0.0.1/*", "there is no https:// here"),
+            ("tls://https://10.0.0.1", "there is no https:// here"),
+            ("tls://tls://a:1", "tls:// stands there twice"),
+            ("10.0.0.1:80;10.0.0.2:80", "separated by commas: HOST:PORT,HOST:PORT"),
+            ("10.0.0.1:80*2 10.0.0.2:80", "separated by commas"),
+            ("*:80", "a * stands only behind HOST:PORT"),
+            ("*.a.test:80", "a * stands only behind HOST:PORT"),
+            ("*", "a * stands only behind HOST:PORT"),
             (":80", "no name of a host"),
             ("a b:80", "no name of a host"),
             ("a\n:80", "no name of a host"),
