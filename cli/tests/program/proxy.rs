@@ -514,11 +514,11 @@ fn a_check_warns_of_upstreams_that_nobody_reaches() {
 #[test]
 fn a_process_without_upstreams_says_so() {
     let mut server = Server::start(&["--lanes", "1", TCP]);
-    let shown = proxy(&server, &["show"]);
-    assert!(
-        !shown.status.success() && String::from_utf8_lossy(&shown.stderr).contains("no service of this process knows that"),
-        "{shown:?}"
-    );
+    for words in [&["show"][..], &["drain", "127.0.0.1:1"]] {
+        let asked = proxy(&server, words);
+        let said = String::from_utf8_lossy(&asked.stderr);
+        assert!(!asked.status.success() && said.contains("no service of this process passes on to upstreams"), "{asked:?}");
+    }
     server.signal(Signal::SIGTERM);
     assert!(server.ended().success());
 }

@@ -27,10 +27,19 @@ pub(super) fn ask(services: &LiveServices, words: &str) -> Result<String, String
     };
     let answers = answers.map_err(silent)?;
     if answers.is_empty() {
-        return Err("no service of this process knows that".to_owned());
+        return Err(unknown(words).to_owned());
     }
     let told = answers.iter().map(told).collect::<Result<Vec<_>, _>>()?;
     serde_json::to_string(&told).map_err(|error| error.to_string())
+}
+
+/// Why nobody answers to these words.
+fn unknown(words: &str) -> &'static str {
+    match of_one(words).1.split(' ').next() {
+        // `corelane proxy` asks so.
+        Some("upstreams") => "no service of this process passes on to upstreams: start one with to=HOST:PORT",
+        _ => "no service of this process knows that",
+    }
 }
 
 fn told(Answered { service, number, lane, answer }: &Answered) -> Result<LaneAnswer<'_>, String> {
@@ -49,6 +58,14 @@ mod tests {
             of,
             [(None, "upstreams show 0 0"), (Some(3), "upstreams drain a b"), (None, "#x y"), (None, "#3"), (None, "")]
         );
+    }
+
+    #[test]
+    fn whoever_asks_of_upstreams_that_are_not_there_is_told_that() {
+        let all = ["upstreams show 0 0", "#3 upstreams drain a b", "upstreams", "upstream x", "", "gateway show"].map(unknown);
+        let (of_upstreams, of_others) = all.split_at(3);
+        assert!(of_upstreams.iter().all(|why| why.ends_with("passes on to upstreams: start one with to=HOST:PORT")), "{all:?}");
+        assert!(of_others.iter().all(|why| *why == "no service of this process knows that"), "{all:?}");
     }
 
     #[test]
