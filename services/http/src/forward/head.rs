@@ -2,7 +2,9 @@
 //!
 //! What a client says of who it is (Forwarded, X-Forwarded-For and the like) goes no further: here it is said what its connection says.
 
-use corelane_wire::http1::{Authority, DIGITS_MAX, Fields, Framing, Request as Head, Version, decimal, end_to_end, is_alike};
+use corelane_wire::http1::{
+    Authority, DIGITS_MAX, Fields, Framing, Request as Head, Response, Version, decimal, end_to_end, is_alike,
+};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -88,6 +90,19 @@ pub(super) fn wants_upgrade(head: &Head<'_>) -> bool {
     let is_http2 = |option: &[u8]| option.eq_ignore_ascii_case(b"h2c") || option.eq_ignore_ascii_case(b"h2");
     let mut offers = head.fields.list("upgrade").peekable();
     head.upgrades && head.framing == Framing::None && offers.peek().is_some() && !offers.any(is_http2)
+}
+
+/// The protocols that a client asks for, with a comma behind each.
+pub(super) fn offers(head: &Head<'_>) -> Vec<u8> {
+    head.fields.list("upgrade").flat_map(|offer| [offer, b","]).flatten().copied().collect()
+}
+
+/// Whether a 101 (Switching Protocols) may be one: each protocol that it names was asked for (RFC 9110 section 7.8), and HTTP/1.0 has no such answer.
+pub(super) fn is_switch(head: &Response<'_>, offers: &[u8]) -> bool {
+    let mut chosen = head.fields.list("upgrade").peekable();
+    let is_offered = |chosen: &[u8]| offers.split(|byte| *byte == b',').any(|offer| offer.eq_ignore_ascii_case(chosen));
+    let is_told = head.fields.list("connection").any(|option| option.eq_ignore_ascii_case(b"upgrade"));
+    head.version != Version::Http10 && is_told && chosen.peek().is_some() && chosen.all(is_offered)
 }
 
 /// Writes the field lines of an answer that are for the client, but those that the service writes itself. An Upgrade is for who changes the protocol.

@@ -2,7 +2,7 @@
 
 use super::dated::LastDate;
 use super::fault::Fault;
-use super::head::write_answer_lines;
+use super::head::{is_switch, write_answer_lines};
 use super::hub::{Hub, HubRef};
 use super::up::{LIMITS, Stage};
 use super::way::{AnswerHead, Way};
@@ -128,6 +128,8 @@ enum Meaning {
     /// Another one follows.
     Interim(Status),
     Switch,
+    /// A change of the protocol that nobody has asked for, or that is told in no right way.
+    WrongSwitch,
     Final {
         framing: Framing,
         persists: bool,
@@ -176,12 +178,12 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
             }
             None
         }
-        Meaning::Switch if way.facts.wants_upgrade && !way.lines.is_empty() => {
+        Meaning::Switch => {
             (up.stage, way.switches) = (Stage::Switching, true);
             cx.resume(way.client);
             Some(Next::Wait)
         }
-        Meaning::Interim(_) | Meaning::Switch => Some(give_up(hub, number, cx, Fault::Malformed)),
+        Meaning::Interim(_) | Meaning::WrongSwitch => Some(give_up(hub, number, cx, Fault::Malformed)),
         Meaning::Final { framing, persists } => {
             // reason: no content is longer than that.
             let body = Body::new(framing, u64::MAX).expect("no limit is passed");
@@ -201,9 +203,8 @@ fn note_head(way: &mut Way, last_date: &mut LastDate, head: &Response<'_>) -> Me
         return Meaning::Interim(status);
     }
     let switches = status == Status::SWITCHING_PROTOCOLS;
-    if switches && head.fields.list("upgrade").next().is_none() {
-        way.lines.clear();
-        return Meaning::Switch;
+    if switches && !is_switch(head, &way.offers) {
+        return Meaning::WrongSwitch;
     }
     write_answer_lines(&mut way.lines, head.fields, switches);
     if switches {

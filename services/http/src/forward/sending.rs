@@ -2,7 +2,7 @@
 
 use super::check::Check;
 use super::fault::Fault;
-use super::head::{Asker, write_request};
+use super::head::{Asker, offers, wants_upgrade, write_request};
 use super::hub::{Hub, HubRef};
 use super::link::Link;
 use super::up::Up;
@@ -21,6 +21,9 @@ pub(super) fn begin(shared: &HubRef, cx: &mut Cx<'_>, head: &Head<'_>, (from, as
     let number = hub.add_way(cx, Facts::of(head), from)?;
     let Hub { ways, tended, text, .. } = &mut *hub;
     let (way, upstreams) = (ways.get(number), &tended.upstreams);
+    if wants_upgrade(head) {
+        way.offers = offers(head);
+    }
     let name = way.upstream.map_or_else(|| upstreams.awaited_name(), |upstream| upstreams.name(upstream));
     let name = name.filter(|name| !name.starts_with("unix:")).unwrap_or("localhost");
     let name = name.trim_start_matches("tls://");

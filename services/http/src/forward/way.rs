@@ -2,7 +2,7 @@
 
 use super::dated::DateText;
 use super::fault::Fault;
-use super::head::{wants_upgrade, write_answer_lines};
+use super::head::write_answer_lines;
 use corelane::service::{ConnectionId, Instant, Shared};
 use corelane_upstreams::{Caller, Tried, Upstream};
 use corelane_wire::http1::{Fields, Framing, Method, Request as Head, Status, Version};
@@ -36,7 +36,6 @@ pub(super) struct Facts {
     pub is_head: bool,
     /// It may be sent twice (RFC 9110 section 9.2.2).
     pub is_idempotent: bool,
-    pub wants_upgrade: bool,
     pub expects_continue: bool,
     /// It knows of no interim answers.
     pub is_old: bool,
@@ -50,7 +49,6 @@ impl Facts {
         Self {
             is_head: head.method == HeadAlone,
             is_idempotent: matches!(head.method, Get | HeadAlone | Options | Put | Delete),
-            wants_upgrade: wants_upgrade(head),
             expects_continue: head.expects_continue,
             is_old: head.version == Version::Http10,
             is_chunked: head.framing == Framing::Chunked,
@@ -86,6 +84,8 @@ pub(super) struct Way {
     pub invites: bool,
     /// Early hints that the client is to be told (103, RFC 8297).
     pub hints: Vec<u8>,
+    /// The protocols that the client asks for, with a comma behind each; empty where the protocol is not to change.
+    pub offers: Vec<u8>,
     /// The upstream changes the protocol.
     pub switches: bool,
     pub answer: Option<AnswerHead>,
@@ -118,6 +118,7 @@ impl Way {
             may_repeat: true,
             invites: false,
             hints: Vec::new(),
+            offers: Vec::new(),
             switches: false,
             answer: None,
             lines: Vec::new(),
@@ -147,6 +148,7 @@ impl Way {
         self.pieces.clear();
         self.head = None;
         self.hints = Vec::new();
+        self.offers = Vec::new();
         forget(&mut self.lines);
     }
 

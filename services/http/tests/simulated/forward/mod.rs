@@ -6,6 +6,7 @@ mod logged;
 mod odd;
 mod shopping;
 mod strange;
+mod switched;
 mod uploads;
 
 use super::rig::{Rig, RigPlan, address, at};

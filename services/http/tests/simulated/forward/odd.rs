@@ -93,7 +93,7 @@ impl Odd {
         let ok = "HTTP/1.1 200 OK\r\n";
         let whole = format!("{ok}Content-Length: {length}\r\n\r\n{}", if seen.method == "HEAD" { "" } else { &content });
         let (text, end) = match kind.as_str() {
-            kind if malformed(kind, &content).is_some() => (malformed(kind, &content).unwrap_or_default(), None),
+            kind if special(kind, &content).is_some() => (special(kind, &content).unwrap_or_default(), None),
             "chunked" => (format!("{ok}Transfer-Encoding: chunked\r\n\r\n{}", in_chunks(&content)), None),
             "close" => (format!("{ok}Server: x\r\n\r\n{content}"), Some(Act::Close)),
             "old" => (format!("HTTP/1.0 200 OK\r\nContent-Length: {length}\r\n\r\n{content}"), Some(Act::Close)),
@@ -113,9 +113,6 @@ impl Odd {
             "stall" => (format!("{ok}Content-Length: 100\r\n\r\n{content}"), None),
             "interim" => (format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n{whole}"), None),
             "endless" => ("HTTP/1.1 102 Processing\r\n\r\n".repeat(40), None),
-            "switch" => {
-                ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\nX-Mine: 1\r\n\r\n".to_owned(), None)
-            }
             "leave" => (whole, Some(Act::Close)),
             "204" => (format!("HTTP/1.1 204 No Content\r\nX-Id: {id}\r\n\r\n"), None),
             "304" => (format!("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nETag: \"{id}\"\r\n\r\n"), None),
@@ -160,6 +157,27 @@ impl Odd {
             cx.start_timer(after, 0).unwrap();
         }
     }
+}
+
+/// An answer by which this kind is known, where it is one.
+fn special(kind: &str, content: &str) -> Option<String> {
+    malformed(kind, content).or_else(|| switching(kind))
+}
+
+/// An answer that changes the protocol, or would, where this kind is one.
+fn switching(kind: &str) -> Option<String> {
+    let (version, lines) = match kind {
+        "switch" => ("1.1", "Upgrade: x\r\nConnection: upgrade\r\nX-Mine: 1\r\n"),
+        "switch-capital" => ("1.1", "Upgrade: X\r\nConnection: keep-alive, Upgrade\r\n"),
+        "switch-other" => ("1.1", "Upgrade: h2c\r\nConnection: upgrade\r\n"),
+        "switch-more" => ("1.1", "Upgrade: x, h2c\r\nConnection: upgrade\r\n"),
+        "switch-begin" => ("1.1", "Upgrade: x/1\r\nConnection: upgrade\r\n"),
+        "switch-old" => ("1.0", "Upgrade: x\r\nConnection: upgrade\r\n"),
+        "switch-untold" => ("1.1", "Upgrade: x\r\n"),
+        "switch-unnamed" => ("1.1", "Connection: upgrade\r\nX-Mine: 1\r\n"),
+        _ => return None,
+    };
+    Some(format!("HTTP/{version} 101 Switching Protocols\r\n{lines}\r\n"))
 }
 
 /// An answer that is none of the standard's, where this kind is one: two readers could take it differently.

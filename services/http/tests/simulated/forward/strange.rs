@@ -31,7 +31,7 @@ impl Case {
     }
 
     /// What is answered to `request` on a connection of its own, and whether that has closed.
-    fn ask(&mut self, request: &str) -> (String, bool) {
+    pub fn ask(&mut self, request: &str) -> (String, bool) {
         let peer = self.rig.connect(2);
         self.rig.wait(MS);
         assert_eq!(peer.send(request.as_bytes()), request.len());
@@ -61,7 +61,7 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-fn bad(code: &str, words: &str) -> String {
+pub(super) fn bad(code: &str, words: &str) -> String {
     format!(
         "HTTP/1.1 {code}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\r\n{code}\n{words}\n",
         code.len() + words.len() + 2
