@@ -105,13 +105,14 @@ pub(super) fn is_switch(head: &Response<'_>, offers: &[u8]) -> bool {
     head.version != Version::Http10 && is_told && chosen.peek().is_some() && chosen.all(is_offered)
 }
 
-/// Writes the field lines of an answer that are for the client, but those that the service writes itself. An Upgrade is for who changes the protocol.
-pub(super) fn write_answer_lines(to: &mut Vec<u8>, fields: Fields<'_>, switches: bool) {
+/// Writes the field lines of an answer that are for the client, but those that the service writes itself. Upgrade is of one connection:
+/// it goes on where the answer is about a change of the protocol.
+pub(super) fn write_answer_lines(to: &mut Vec<u8>, fields: Fields<'_>, has_upgrade: bool) {
     to.clear();
     for (name, value) in end_to_end(fields).filter(|(name, _)| !name.eq_ignore_ascii_case("date")) {
         put_line(to, name, value);
     }
-    if switches {
+    if has_upgrade {
         fields.all("upgrade").for_each(|value| put_line(to, "Upgrade", value));
     }
 }

@@ -206,9 +206,14 @@ fn note_head(way: &mut Way, last_date: &mut LastDate, head: &Response<'_>) -> Me
     if switches && !is_switch(head, &way.offers) {
         return Meaning::WrongSwitch;
     }
-    write_answer_lines(&mut way.lines, head.fields, switches);
+    // This one says what to ask for, and is none without it (RFC 9110 section 15.5.22).
+    let names_protocols = status == Status::UPGRADE_REQUIRED && head.fields.list("upgrade").next().is_some();
+    write_answer_lines(&mut way.lines, head.fields, switches || names_protocols);
     if switches {
         return Meaning::Switch;
+    }
+    if names_protocols {
+        way.lines.extend_from_slice(b"Connection: upgrade\r\n");
     }
     let framing = head.framing(way.facts.method());
     let length = match framing {

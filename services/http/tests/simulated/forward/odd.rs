@@ -175,9 +175,16 @@ fn switching(kind: &str) -> Option<String> {
         "switch-old" => ("1.0", "Upgrade: x\r\nConnection: upgrade\r\n"),
         "switch-untold" => ("1.1", "Upgrade: x\r\n"),
         "switch-unnamed" => ("1.1", "Connection: upgrade\r\nX-Mine: 1\r\n"),
+        "required" => return Some(required("Upgrade: x, y/2\r\nUpgrade: z\r\nConnection: upgrade\r\nKeep-Alive: 1\r\n")),
+        "required-unnamed" => return Some(required("Connection: upgrade\r\n")),
         _ => return None,
     };
     Some(format!("HTTP/{version} 101 Switching Protocols\r\n{lines}\r\n"))
+}
+
+/// The answer that another protocol is to be asked for.
+fn required(lines: &str) -> String {
+    format!("HTTP/1.1 426 Upgrade Required\r\n{lines}Content-Length: 3\r\n\r\n7:0")
 }
 
 /// An answer that is none of the standard's, where this kind is one: two readers could take it differently.
