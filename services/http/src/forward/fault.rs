@@ -5,7 +5,7 @@ use crate::{Answered, Reply};
 use corelane::service::Refused;
 use corelane::{Cx, Silent};
 use corelane_upstreams::Failure;
-use corelane_wire::http1::Status;
+use corelane_wire::http1::{Refusal, Status};
 
 /// Why there is no answer, or no whole one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,10 @@ pub(super) enum Fault {
     Lost,
     /// This side has ended its connection, for want of something.
     Cut,
-    /// Its answer is none of HTTP/1.1, or at a bound.
+    /// Its answer is none of HTTP/1.1.
     Malformed,
+    /// Its answer may be one, and passes a bound.
+    Oversized,
     /// It was silent for too long.
     Silent,
     /// The lane has as many connections as may be.
@@ -37,10 +39,20 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// What an answer is refused for.
+    pub fn of_answer(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::HeadTooLong | Refusal::TooManyFields | Refusal::ExtensionsTooLong => Self::Oversized,
+            _ => Self::Malformed,
+        }
+    }
+
     fn status(self) -> Status {
         match self {
             Self::Nobody | Self::Crowded | Self::Cut | Self::Full | Self::Memory => Status::SERVICE_UNAVAILABLE,
-            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Lost | Self::Malformed => Status::BAD_GATEWAY,
+            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Lost | Self::Malformed | Self::Oversized => {
+                Status::BAD_GATEWAY
+            }
             Self::Unheard | Self::Silent => Status::GATEWAY_TIMEOUT,
         }
     }
@@ -55,6 +67,9 @@ impl Fault {
             Self::Stale | Self::Lost => "the server behind this one has ended its connection before it answered",
             Self::Cut => "this server has ended its connection to the one behind it, for want of room",
             Self::Malformed => "what the server behind this one has answered is no HTTP/1.1",
+            Self::Oversized => {
+                "the answer of the server behind this one passes a bound: its head, interim answers, chunk extensions or trailers"
+            }
             Self::Silent => "the server behind this one does not answer in time",
             Self::Full => "this server has as many connections as it may have",
             Self::Memory => "this server has no memory for the request",
@@ -72,6 +87,7 @@ impl Fault {
             Self::Stale | Self::Lost => "lost",
             Self::Cut => "limit",
             Self::Malformed => "malformed",
+            Self::Oversized => "too-large",
             Self::Silent => "silent",
             Self::Full => "full",
             Self::Memory => "no-memory",
@@ -85,14 +101,16 @@ impl Fault {
             Self::Unreachable | Self::Untrusted => Some(Failure::Connect),
             Self::Unheard | Self::Silent => Some(Failure::Timeout),
             Self::Lost => Some(Failure::Reset),
-            Self::Malformed => Some(Failure::Answer),
+            Self::Malformed | Self::Oversized => Some(Failure::Answer),
         }
     }
 
     fn counter(self) -> HttpCounter {
         match self {
             Self::Nobody | Self::Crowded | Self::Cut | Self::Full | Self::Memory => HttpCounter::ForwardsRefused,
-            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Lost | Self::Malformed => HttpCounter::ForwardsFailed,
+            Self::Unreachable | Self::Untrusted | Self::Stale | Self::Lost | Self::Malformed | Self::Oversized => {
+                HttpCounter::ForwardsFailed
+            }
             Self::Unheard | Self::Silent => HttpCounter::ForwardsTimedOut,
         }
     }

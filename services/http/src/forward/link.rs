@@ -156,7 +156,7 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
             let is_stale = hub.up(number).is_stale();
             return Some(give_up(hub, number, cx, if is_stale { Fault::Stale } else { Fault::Lost }));
         }
-        Err(_) => return Some(give_up(hub, number, cx, Fault::Malformed)),
+        Err(refusal) => return Some(give_up(hub, number, cx, Fault::of_answer(refusal))),
     };
     input.skip(bytes);
     way.active_at = cx.now();
@@ -183,7 +183,8 @@ fn read_head(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input, o
             cx.resume(way.client);
             Some(Next::Wait)
         }
-        Meaning::Interim(_) | Meaning::WrongSwitch => Some(give_up(hub, number, cx, Fault::Malformed)),
+        Meaning::Interim(_) => Some(give_up(hub, number, cx, Fault::Oversized)),
+        Meaning::WrongSwitch => Some(give_up(hub, number, cx, Fault::Malformed)),
         Meaning::Final { framing, persists } => {
             // reason: no content is longer than that.
             let body = Body::new(framing, u64::MAX).expect("no limit is passed");
@@ -253,7 +254,7 @@ fn read_content(hub: &mut Hub, number: usize, cx: &mut Cx<'_>, input: &mut Input
                 Ok(()) if !input.is_truncated() => break Content::Ended { persists: false },
                 _ => break Content::Failed(Fault::Lost),
             },
-            Err(_) => break Content::Failed(Fault::Malformed),
+            Err(refusal) => break Content::Failed(Fault::of_answer(refusal)),
         }
     };
     let upstream = up.upstream;

@@ -21,6 +21,9 @@ fn kinds() -> Vec<(String, char, Option<Passed>)> {
         (get("x", "gone.test"), '+', Some((gone, Some("unreachable")))),
         (get("whole", "a"), '+', Some((here.clone(), None))),
         (get("garbage", "a"), '+', Some((here.clone(), Some("malformed")))),
+        (get("fat", "a"), '+', Some((here.clone(), Some("too-large")))),
+        (get("endless", "a"), '+', Some((here.clone(), Some("too-large")))),
+        (get("trailers", "a"), 'X', Some((here.clone(), Some("too-large")))),
         (get("reset", "a"), '+', Some((here.clone(), Some("lost")))),
         (get("silent", "a"), '+', Some((here.clone(), Some("silent")))),
         // It has begun its answer.

@@ -107,12 +107,10 @@ impl Odd {
             "bare" => (format!("{ok}Content-Length: {length}\nX: 1\r\n\r\n{content}"), None),
             "badchunk" => (format!("{ok}Transfer-Encoding: chunked\r\n\r\nzz\r\n{content}"), None),
             "dribble" => (format!("{ok}X: {}", "x".repeat(200)), None),
-            "fat" => (format!("{ok}X: {}\r\n\r\n", "x".repeat(70_000)), None),
             "reset" => (String::new(), Some(Act::Reset)),
             "silent" => (String::new(), None),
             "stall" => (format!("{ok}Content-Length: 100\r\n\r\n{content}"), None),
             "interim" => (format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n{whole}"), None),
-            "endless" => ("HTTP/1.1 102 Processing\r\n\r\n".repeat(40), None),
             "leave" => (whole, Some(Act::Close)),
             "204" => (format!("HTTP/1.1 204 No Content\r\nX-Id: {id}\r\n\r\n"), None),
             "304" => (format!("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nETag: \"{id}\"\r\n\r\n"), None),
@@ -161,7 +159,22 @@ impl Odd {
 
 /// An answer by which this kind is known, where it is one.
 fn special(kind: &str, content: &str) -> Option<String> {
-    malformed(kind, content).or_else(|| switching(kind))
+    malformed(kind, content).or_else(|| oversized(kind, content)).or_else(|| switching(kind))
+}
+
+/// An answer that passes a bound, where this kind is one.
+fn oversized(kind: &str, content: &str) -> Option<String> {
+    let (ok, length) = ("HTTP/1.1 200 OK\r\n", content.len());
+    let text = match kind {
+        "fat" => format!("{ok}X: {}\r\n\r\n", "x".repeat(70_000)),
+        "fat-line" => format!("HTTP/1.1 200 {}\r\n\r\n", "x".repeat(9_000)),
+        "many-fields" => format!("{ok}{}Content-Length: {length}\r\n\r\n{content}", "X: 1\r\n".repeat(200)),
+        "endless" => "HTTP/1.1 102 Processing\r\n\r\n".repeat(40),
+        "extensions" => format!("{ok}Transfer-Encoding: chunked\r\n\r\n3;{}\r\n{content}\r\n0\r\n\r\n", "x".repeat(10_000)),
+        "trailers" => format!("{ok}Transfer-Encoding: chunked\r\n\r\n0\r\nX: {}\r\n\r\n", "x".repeat(10_000)),
+        _ => return None,
+    };
+    Some(text)
 }
 
 /// An answer that changes the protocol, or would, where this kind is one.
