@@ -204,6 +204,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_help_of_a_timeout_says_what_it_bounds() {
+        let all = ENTRY.options_at("http://").unwrap();
+        let help = all.iter().find(|choice| choice.name() == "upstream-timeout").unwrap().help();
+        assert!(help.contains("for the whole head of its answer, and be silent behind it"), "{help}");
+    }
+
+    #[test]
     fn what_is_served_is_said() {
         let of = |place: &str| Lanes::per_core().serve_entry(&ENTRY, place).map(drop).map_err(|error| error.to_string());
         for right in [

@@ -53,7 +53,7 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// How long an upstream may be silent that owes something: 60 s.
+    /// How long an upstream may take for the head of an answer, and be silent behind it: 60 s.
     pub const TIMEOUT: Duration = TIMEOUT;
     /// Idle connections that are kept to each upstream on each lane: 256.
     pub const KEPT: usize = KEPT;
@@ -69,7 +69,8 @@ impl Forward {
         self
     }
 
-    /// How long an upstream that owes an answer, or the rest of one, may be silent. Then the client is told 504 (Gateway Timeout), or its answer is broken off. `answer_limit` is to be longer.
+    /// How long an upstream may take until the head of its answer is whole, however often a part of it comes. It may be silent for as long behind the head.
+    /// Then the client is told 504 (Gateway Timeout), or its answer is broken off. `answer_limit` is to be longer.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.hub.borrow_mut().timeout = timeout;
         self

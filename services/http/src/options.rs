@@ -48,7 +48,7 @@ pub(crate) const HEAD_BYTES: Number = Number::new(
 
 pub(crate) const UPSTREAM_TIMEOUT: Time = Time::new(
     "upstream-timeout",
-    "with to=HOST:PORT, how long an upstream that owes an answer may be silent; then the client is told 504",
+    "with to=HOST:PORT, how long an upstream may take for the whole head of its answer, and be silent behind it; then 504 is told",
 )
 .between(Duration::from_millis(100), Duration::from_secs(240), Forward::TIMEOUT);
 

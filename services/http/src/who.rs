@@ -31,7 +31,7 @@ pub(crate) enum Who {
 /// To whom requests are sent on, and how.
 pub(crate) struct Passed {
     behind: Behind,
-    /// How long they may be silent.
+    /// How long they may take for the head of an answer, and be silent behind it.
     timeout: Duration,
     /// Whether a request is let go whose client closes its side.
     aborts: bool,

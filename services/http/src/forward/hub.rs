@@ -23,7 +23,8 @@ pub(super) const TENDING: u64 = 1;
 /// Requests that wait until names are resolved for the first time; one more is refused.
 const EARLY_MAX: usize = 1_024;
 
-/// How long an upstream may be silent that owes something.
+/// How long an upstream may take for the head of an answer, and be silent behind it. Parts of a head are no sign of life:
+/// one that comes byte by byte might never end.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Idle links that are kept to each upstream. Answers come in bursts, so most links of a busy lane are idle for a moment; with fewer than that, each burst closes some and opens
 /// them anew, which costs more than a request.
@@ -240,7 +241,7 @@ impl Hub {
         up.id.into_iter().for_each(|id| cx.abort(id));
     }
 
-    /// Looks for upstreams that are silent for too long, and has itself called again when the next might be.
+    /// Looks for upstreams that are silent for too long, or have not ended a head, and has itself called again when the next might be.
     pub fn look_for_silent(&mut self, cx: &mut Cx<'_>) {
         self.is_alarmed = false;
         let (now, timeout) = (cx.now(), self.timeout);

@@ -99,7 +99,7 @@ pub(super) struct Way {
     pub fault: Option<Fault>,
     /// When it was sent to its upstream.
     pub began_at: Instant,
-    /// When that was heard last, or told something.
+    /// When it has said a whole head or some content last, or was told something.
     pub active_at: Instant,
 }
 
