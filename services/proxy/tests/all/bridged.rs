@@ -16,8 +16,8 @@ const DRIVERS: [DriverChoice; 2] = [DriverChoice::Epoll, DriverChoice::Uring];
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Exchanges behind which a pair is bridged.
 const EXCHANGES: usize = 24;
-/// A pair ends that rests so long. On a busy machine the kernel's threads come late by some tenths of a second.
-const REST: Duration = Duration::from_secs(1);
+/// A pair ends that rests so long. On a busy machine threads, the kernel's as well, come late by some tenths of a second or more.
+const REST: Duration = Duration::from_secs(3);
 /// What the kernel takes in of a stream that nobody reads: two receive buffers and two send buffers, as they grow by themselves.
 const TAKEN_MAX: usize = 48 << 20;
 
@@ -96,7 +96,7 @@ fn counter(running: &Running, counter: LaneCounter) -> u64 {
     Reader::of(running.counters()).unwrap().snapshot(0).lanes[0].values.get(counter)
 }
 
-pub fn until(what: &str, is_so: impl Fn() -> bool) {
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < end, "{what}");
@@ -138,13 +138,15 @@ fn bytes_of_all_sizes_come_back_in_their_order() {
             })
         });
         pairs.collect::<Vec<_>>().into_iter().for_each(|pair| pair.join().unwrap());
-        let passed = counter(&running, LaneCounter::BytesBridged);
-        assert!(passed > 0, "{driver:?}: the kernel passes on some of it");
+        until("the kernel has passed on some of it", || counter(&running, LaneCounter::BytesBridged) > 0);
         until("pairs end", || counter(&running, LaneCounter::PairsBridged) == 0);
-        let page = Reader::of(running.counters()).unwrap().snapshot(0);
-        let moved = [ServiceCounter::BytesIn, ServiceCounter::BytesOut].map(|one| page.services[0].values.get(one));
+        let moved = || {
+            let page = Reader::of(running.counters()).unwrap().snapshot(0);
+            [ServiceCounter::BytesIn, ServiceCounter::BytesOut].map(|one| page.services[0].values.get(one))
+        };
         let all = 2 * PAIRS * (BYTES + 64 * EXCHANGES) as u64;
-        assert_eq!(moved, [all; 2], "{driver:?}: what the kernel passes on counts as well");
+        until("what the kernel passes on counts as well", || moved().iter().all(|bytes| *bytes >= all));
+        assert_eq!(moved(), [all; 2], "{driver:?}: and counts once");
     }
 }
 
@@ -153,15 +155,20 @@ fn small_messages_do_not_come_to_the_lane() {
     const MESSAGES: usize = 1_000;
     for driver in DRIVERS {
         let Some(running) = start("small_messages_do_not_come_to_the_lane", driver, echoing(), |lanes| lanes) else { return };
-        let mut client = joined(&running);
-        until("a pair is bridged", || counter(&running, LaneCounter::PairsBridged) == 1);
-        (0..MESSAGES).for_each(|_| exchange(&mut client));
-        drop(client);
-        // At its end the lane is told of all.
-        until("the pair ends", || counter(&running, LaneCounter::PairsBridged) == 0);
-        let (bridged, moved) = (counter(&running, LaneCounter::BytesBridged), 2 * 64 * (MESSAGES + EXCHANGES) as u64);
-        // A lane that comes late is given more of them.
-        assert!(bridged > moved / 2 && bridged < moved, "{driver:?}: {bridged} of {moved} bytes");
+        // A lane that comes late is given more of them, so that a pair of a busy machine shows nothing.
+        until("the kernel passes on most of them", || {
+            let before = counter(&running, LaneCounter::BytesBridged);
+            let mut client = joined(&running);
+            until("a pair is bridged", || counter(&running, LaneCounter::PairsBridged) == 1);
+            (0..MESSAGES).for_each(|_| exchange(&mut client));
+            drop(client);
+            // At its end the lane is told of all.
+            until("the pair ends", || counter(&running, LaneCounter::PairsBridged) == 0);
+            let bridged = counter(&running, LaneCounter::BytesBridged) - before;
+            let moved = 2 * 64 * (MESSAGES + EXCHANGES) as u64;
+            assert!(bridged < moved, "{driver:?}: {bridged} of {moved} bytes");
+            bridged > moved / 2
+        });
     }
 }
 
@@ -252,26 +259,26 @@ fn a_pair_ends_when_nothing_passes_any_more() {
         let limits = |lanes: Lanes| lanes.limits(Limits::new().idle_limit(REST));
         let Some(running) = start("a_pair_ends_when_nothing_passes_any_more", driver, echoing(), limits) else { return };
         let mut client = joined(&running);
-        let end = Instant::now() + 3 * REST;
+        let end = Instant::now() + 4 * REST / 3;
         while Instant::now() < end {
             exchange(&mut client);
             sleep(Duration::from_millis(5));
         }
         assert_eq!(client.read(&mut [0; 1]).unwrap(), 0, "{driver:?}: an end in order");
-        assert!(counter(&running, LaneCounter::BytesBridged) > 0, "{driver:?}");
+        until("the kernel has passed on some of it", || counter(&running, LaneCounter::BytesBridged) > 0);
     }
 }
 
 /// One half has ended, and what the kernel passes on in the other keeps both.
 #[test]
 fn a_half_that_goes_on_alone_is_no_rest() {
-    const MESSAGES: usize = 150;
+    const MESSAGES: usize = 100;
     for driver in DRIVERS {
         let (address, serving) = then(|mut stream| {
             assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
             for _ in 0..MESSAGES {
                 stream.write_all(&[5; 64]).unwrap();
-                sleep(Duration::from_millis(15));
+                sleep(Duration::from_millis(40));
             }
         });
         let limits = |lanes: Lanes| lanes.limits(Limits::new().idle_limit(REST));
@@ -294,11 +301,15 @@ fn beyond_the_bound_pairs_pass_through_the_lane() {
         // Places are used again.
         for _ in 0..3 {
             let mut clients: Vec<_> = (0..5).map(|_| joined(&running)).collect();
+            until("three are bridged", || {
+                clients.iter_mut().for_each(exchange);
+                counter(&running, LaneCounter::PairsBridged) == 3
+            });
             clients.iter_mut().for_each(exchange);
-            assert_eq!(counter(&running, LaneCounter::PairsBridged), 3, "{driver:?}");
+            assert!(counter(&running, LaneCounter::PairsBridged) <= 3, "{driver:?}");
             drop(clients);
             until("pairs end", || counter(&running, LaneCounter::PairsBridged) == 0);
         }
-        assert!(counter(&running, LaneCounter::BridgedPairsMaxHits) > 0, "{driver:?}");
+        until("others were refused", || counter(&running, LaneCounter::BridgedPairsMaxHits) > 0);
     }
 }
