@@ -573,7 +573,7 @@ mod tests {
     fn who_sends_byte_after_byte_is_dropped_and_holds_nobody() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let socket = open_for(&page, Duration::from_secs(1), echo).unwrap();
+        let socket = open_for(&page, Duration::from_secs(10), echo).unwrap();
         let drippers: Vec<_> = (0..CLIENTS_MAX)
             .map(|_| {
                 let mut stream = sent(&socket, b"");
@@ -666,7 +666,7 @@ mod tests {
     fn large_requests_are_bounded_together_and_others_are_answered_meanwhile() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let socket = open_for(&page, Duration::from_secs(3), echo).unwrap();
+        let socket = open_for(&page, Duration::from_secs(10), echo).unwrap();
         let begun = format!("gateway {}", "c".repeat(2 * LINE_BYTES_MAX));
         let stuck: Vec<UnixStream> = (0..LARGE_MAX).map(|_| sent(&socket, begun.as_bytes())).collect();
         let all_large = || socket.server.lock().large == LARGE_MAX;
@@ -690,7 +690,7 @@ mod tests {
     fn a_large_request_that_finds_no_room_is_told_so() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let socket = open_for(&page, Duration::from_secs(1), echo).unwrap();
+        let socket = open_for(&page, Duration::from_secs(10), echo).unwrap();
         // Of four clients that are not there.
         socket.server.lock().threads += LARGE_MAX;
         let permits: Vec<Permit> = (0..LARGE_MAX).map(|_| Permit::wait(&socket.server, Instant::now() + LONG).unwrap()).collect();

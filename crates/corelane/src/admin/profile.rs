@@ -134,10 +134,12 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    static RUNS: AtomicBool = AtomicBool::new(false);
     static ENDS: AtomicBool = AtomicBool::new(false);
 
     #[inline(never)]
     fn a_lane_that_computes() {
+        RUNS.store(true, Ordering::Relaxed);
         while !std::hint::black_box(&ENDS).load(Ordering::Relaxed) {
             std::hint::spin_loop();
         }
@@ -147,7 +149,8 @@ mod tests {
     fn what_a_lane_computes_is_named() {
         let thread = std::thread::Builder::new().name("lane-3".to_owned()).spawn(a_lane_that_computes).unwrap();
         let mut threads = lanes(std::process::id()).unwrap();
-        while !threads.contains_key(&3) {
+        // What starts it is not to be sampled.
+        while !threads.contains_key(&3) || !RUNS.load(Ordering::Relaxed) {
             threads = lanes(std::process::id()).unwrap();
         }
         threads.retain(|lane, _| *lane == 3);

@@ -83,6 +83,19 @@ fn until_descriptors(running: &Running, expected: &[usize]) {
     }
 }
 
+/// Descriptors in each lane's table when nothing closes any more: they have been the same for a while.
+fn settled_descriptors(running: &Running) -> Vec<usize> {
+    let (mut last, mut looks) = (descriptors(running), 0);
+    while looks < 20 {
+        // reason: nobody tells when the last of them is closed.
+        std::thread::sleep(Duration::from_millis(10));
+        let now = descriptors(running);
+        looks = if now == last { looks + 1 } else { 0 };
+        last = now;
+    }
+    last
+}
+
 pub(crate) fn count(running: &Running, counter: C) -> u64 {
     Reader::of(running.counters()).unwrap().snapshot(0).services[0].values.get(counter)
 }
@@ -107,17 +120,7 @@ fn connections_move_with_their_sessions(driver: DriverChoice, own: bool) {
     while count(&running, C::ConnectionsOpen) > 0 {
         std::thread::yield_now();
     }
-    let mut base = descriptors(&running);
-    if own {
-        // Until nothing closes any more.
-        loop {
-            std::thread::yield_now();
-            let now = descriptors(&running);
-            if std::mem::replace(&mut base, now.clone()) == now {
-                break;
-            }
-        }
-    }
+    let base = if own { settled_descriptors(&running) } else { descriptors(&running) };
     let mut clients: Vec<Client> = (0..6).map(|_| Client::new(at)).collect();
     let mut lanes: Vec<usize> = clients.iter_mut().map(|client| client.ask().0).collect();
     let on = |lanes: &[usize], lane: usize| lanes.iter().filter(|&&on| on == lane).count();

@@ -8,6 +8,7 @@ use corelane_seam::{
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 /// How long a driver may wait in a round after one in which nothing happened, in nanoseconds.
 const PAUSE: u64 = 200_000;
@@ -169,6 +170,20 @@ impl<R: Rig> Bench<R> {
         while self.driver(side).readable_bytes(socket) < bytes {
             self.round();
         }
+    }
+
+    /// Waits until so many bytes can be received, or `receive` has brought them, while nobody collects: also over loopback they may come later than their send
+    /// ends.
+    pub fn until_there(&mut self, side: Side, (socket, receive): (Socket, Handle), bytes: usize) {
+        for _ in 0..IDLE_ROUNDS_MAX {
+            if self.has_ended(side, receive) || self.driver(side).readable_bytes(socket) >= bytes {
+                return;
+            }
+            self.rig.pass();
+            // reason: only a collect would tell of them.
+            std::thread::sleep(Duration::from_nanos(PAUSE));
+        }
+        panic!("the bytes do not come");
     }
 
     /// Collects once; returns how many completions there were.

@@ -437,6 +437,7 @@ pub fn a_short_question_waits_for_no_round_of_what_others_have_left<R: Rig>() {
         if served >= 2 * BUSY && asked_at.is_none() {
             asked_at = Some(served);
             bench.send_bytes(Side::Client, asks, b"one");
+            bench.until_there(Side::Server, (quiet, question), 3);
         }
         let waited = served - asked_at.unwrap_or(served);
         assert!(waited < FEW, "{waited} others were served before it");

@@ -77,6 +77,7 @@ pub fn what_came_in_a_rest_is_there_behind_it<R: Rig>() {
     let receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
     bench.collect(Side::Server, Wait::No, 64);
     bench.send_bytes(Side::Client, pipe.client, b"this waits");
+    bench.until_there(Side::Server, (pipe.server, receive), 10);
     let until = bench.driver(Side::Server).now() + 1_000_000;
     bench.rest(Side::Server, until);
     bench.push(Side::Server, StreamOp::Send { socket: other.server, chain: chain_of(b"y") });
