@@ -64,10 +64,11 @@ fn of_requests(running: &Running, depth: usize, request: &[u8], times: usize) ->
     found
 }
 
-/// Files in memory: whole, of several lengths, compressed, a part, and not changed. Once in a second it is seen whether the root, and what is not watched, has changed, which
-/// allocates. The 500 requests of one try take far less than a second, so most of 20 tries meet no such look, and one that meets none must allocate nothing: the best one counts. What
-/// each request allocated would be in all of them.
+/// Files in memory: whole, of several lengths, compressed, a part, and not changed. Once in a second it is seen whether the root, and what is not watched,
+/// has changed, which allocates. The 50 requests of one try take far less than a second, so most of 200 tries meet no such look, and one that meets none must
+/// allocate nothing: the best one counts. What each request allocated would be in all of them.
 fn of_files(driver: DriverChoice) {
+    const TRIES: usize = 200;
     let root = std::env::temp_dir().join(format!("corelane-http-allocations-{}", std::process::id()));
     std::fs::create_dir_all(root.join("sub")).unwrap();
     std::fs::write(root.join("sub/small.css"), [b'a'; 100]).unwrap();
@@ -85,8 +86,8 @@ fn of_files(driver: DriverChoice) {
         "GET /page.html HTTP/1.1\r\nHost: a\r\n\r\n",
     ] {
         for depth in [1, 8] {
-            let found = of_requests(&running, depth, request.as_bytes(), 20);
-            assert_eq!(found, 0, "allocations for {} requests, {depth} at once: {request}", REQUESTS / 20);
+            let found = of_requests(&running, depth, request.as_bytes(), TRIES);
+            assert_eq!(found, 0, "allocations for {} requests, {depth} at once: {request}", REQUESTS / TRIES);
         }
     }
     drop(running);

@@ -35,6 +35,18 @@ fn allocations(body: impl FnOnce()) -> usize {
     change.allocations + change.reallocations
 }
 
+/// What is found each of three times, or none: what other threads do now and then is no call's.
+fn found(converse: &mut impl FnMut()) -> usize {
+    converse();
+    let mut fewest = usize::MAX;
+    for _ in 0..3 {
+        if fewest > 0 {
+            fewest = fewest.min(allocations(&mut *converse));
+        }
+    }
+    fewest
+}
+
 fn on_streams(running: &Running, depth: usize) -> usize {
     let mut stream = TcpStream::connect(running.address()).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -45,8 +57,7 @@ fn on_streams(running: &Running, depth: usize) -> usize {
             stream.read_exact(&mut replies).unwrap();
         }
     };
-    converse();
-    let found = allocations(converse);
+    let found = found(&mut converse);
     assert_eq!(replies[..8], [0x80, 0, 0, 24, 0, 0, 0, 7]);
     found
 }
@@ -61,8 +72,7 @@ fn on_datagrams(running: &Running) -> usize {
             assert_eq!(socket.recv(&mut reply).unwrap(), REPLY_BYTES - 4);
         }
     };
-    converse();
-    allocations(converse)
+    found(&mut converse)
 }
 
 fn count(running: &Running, counter: ServiceCounter) -> u64 {
