@@ -35,8 +35,9 @@ pub fn stop(server: &Server) {
     server.signal(Signal::SIGSTOP);
     until("all its threads have stopped", || {
         let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
-        let states = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("stat")).unwrap());
-        states.into_iter().all(|stat| stat.rsplit(')').next().unwrap().trim_start().starts_with('T'))
+        // One may end meanwhile.
+        let mut states = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
+        states.all(|stat| stat.rsplit(')').next().unwrap().trim_start().starts_with('T'))
     });
 }
 

@@ -4,8 +4,9 @@ use crate::common::*;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect as begin, setsockopt, socket, sockopt};
+use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,7 +32,9 @@ pub fn reset_on_drop(stream: &TcpStream) {
 }
 
 fn clients_that_vanish_leave_nothing_behind(driver: Driver) {
-    let Some(server) = driver.start("faults::clients_that_vanish_leave_nothing_behind", &[TCP]) else { return };
+    // On a busy machine some turns take long, and this server is to say nothing.
+    let arguments = ["--stall", "1h", TCP];
+    let Some(server) = driver.start("faults::clients_that_vanish_leave_nothing_behind", &arguments) else { return };
     let mut witness = server.connect();
     for seed in 0..60 {
         let mut stream = server.connect();
@@ -256,8 +259,8 @@ fn without_descriptors_connections_wait(driver: Driver) {
     if !have(&driver.case(test), &["prlimit"]) {
         return;
     }
-    // All come from one address.
-    let arguments = ["--lanes", "1", "--limit", "connections_per_peer_max=1000", TCP];
+    // All come from one address. On a busy machine some turns take long, and this server is to say nothing.
+    let arguments = ["--lanes", "1", "--limit", "connections_per_peer_max=1000", "--stall", "1h", TCP];
     let Some(server) = driver.start_under(test, &["prlimit", "--nofile=64"], &arguments) else { return };
     let mut streams: Vec<_> = (0..100).map(|_| server.connect()).collect();
     streams.iter_mut().for_each(|stream| stream.write_all(b"?").unwrap());
@@ -360,6 +363,15 @@ fn nobody_silences_a_lane(driver: Driver) {
     assert!(server.lane_count("memory_used") > 30 << 20, "they hold much of the lane's memory");
 }
 
+/// Whether nobody has these ports of 127.0.0.1, by the kernel's tables (proc_net(5)): a child that another test begins would have a socket that is bound here
+/// to look.
+fn are_free(tcp: SocketAddr, udp: SocketAddr) -> bool {
+    let has = |table: &str, line: &str| fs::read_to_string(format!("/proc/net/{table}")).unwrap().contains(line);
+    // State 0A listens; connections that have ended hold no port against it.
+    let is_listener = has("tcp", &format!(": 0100007F:{:04X} 00000000:0000 0A ", tcp.port()));
+    !is_listener && !has("udp", &format!(": 0100007F:{:04X} ", udp.port()))
+}
+
 fn a_killed_server_can_be_started_again_at_once(driver: Driver) {
     let test = "faults::a_killed_server_can_be_started_again_at_once";
     // Nobody else is given these ports while no server has them.
@@ -374,7 +386,7 @@ fn a_killed_server_can_be_started_again_at_once(driver: Driver) {
         server.signal(Signal::SIGKILL);
         assert_eq!(server.ended().signal(), Some(Signal::SIGKILL as i32));
         // What io_uring held of a process the kernel lets go a moment after its end.
-        until("the addresses are free", || TcpListener::bind(server.tcp()).is_ok() && UdpSocket::bind(server.udp()).is_ok());
+        until("the addresses are free", || are_free(server.tcp(), server.udp()));
         let next = Server::start_as(Launch { wrapper: &[], program: PROGRAM, arguments: &arguments, run: server.run.clone() });
         assert_eq!(next.urls, server.urls, "round {round}");
         let page = server.page();

@@ -117,8 +117,9 @@ fn a_reload_is_over_when_all_has_been_read(driver: Driver) {
 /// The thread of a lane.
 fn thread_of(server: &Server, name: &str) -> Pid {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
-    let is_it = |path: &std::path::Path| fs::read_to_string(path.join("comm")).unwrap().trim() == name;
-    let path = tasks.map(|task| task.unwrap().path()).find(|path| is_it(path)).expect("the lane has a thread");
+    // Another one may end meanwhile.
+    let is_it = |path: &std::path::Path| fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);
+    let path = tasks.filter_map(|task| Some(task.ok()?.path())).find(|path| is_it(path)).expect("the lane has a thread");
     Pid::from_raw(path.file_name().unwrap().to_str().unwrap().parse().unwrap())
 }
 

@@ -119,7 +119,7 @@ fn who_answers_twice_as_much_is_counted(driver: Driver) {
 fn who_answers_late_is_given_up(driver: Driver) {
     let host = answering(|bytes| {
         // reason: the server is to be slower than the generator is patient.
-        thread::sleep(Duration::from_millis(900));
+        thread::sleep(Duration::from_secs(5));
         bytes.to_vec()
     });
     let run = given(driver, &host, "300ms", &SHORT);

@@ -138,7 +138,8 @@ fn each_address_of_a_name_is_tried_and_the_one_that_is_taken_is_said() {
     let folder = Scratch::new();
     let server = Server::start(&[TCP, UDP]);
     let run = |workload: &str, url: &str| {
-        output(where_many_test_has_two_addresses(&folder).args(["load", workload, url, "-n", "20", "--json", "--quiet"]))
+        let arguments = ["load", workload, url, "-n", "20", "--timeout", "20s", "--json", "--quiet"];
+        output(where_many_test_has_two_addresses(&folder).args(arguments))
     };
     let (tcp, udp) = (server.tcp().port(), server.udp().port());
     for (workload, url) in [("echo", format!("tcp://many.test:{tcp}")), ("udp", format!("udp://many.test:{udp}"))] {
