@@ -277,10 +277,17 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_speak_is_ready_when_it_accepts() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        // An address of its own: nobody else is given its port.
+        let listener = TcpListener::bind((Ipv4Addr::new(127, 77, 2, 1), 0)).expect("a port");
         let address = listener.local_addr().expect("bound");
         Server::start_at(shell("exec sleep 600"), address).expect("something accepts");
         drop(listener);
+        // A process that another test has just begun has the listener, too, until it is the program that it becomes.
+        let deadline = Instant::now() + READY_WITHIN;
+        while TcpStream::connect(address).is_ok() {
+            assert!(Instant::now() < deadline, "nobody accepts any more");
+            thread::yield_now();
+        }
         let error = Server::start_at(shell("exit 3"), address).err().expect("it ended");
         assert!(format!("{error:#}").contains("ended before it was ready"), "{error:#}");
     }

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// Seconds after which a client is said to hang.
-const PATIENCE_S: &str = "60";
+const PATIENCE_S: &str = "180";
 
 /// A directory of the test's own: `site` is served, the rest is the client's. It goes with the test.
 struct Site(TempDir);
