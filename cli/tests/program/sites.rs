@@ -245,6 +245,17 @@ fn what_is_wrong_with_a_table_is_told_with_its_place() {
         ("[[site]]\nlisten = \"http://127.0.0.1:0\"\nhost = \"a\"\nto = [1.5]\n", "4:7", "it cannot be float"),
         ("[[site]]\nlisten = \"http://127.0.0.1:0\"\nhost = \"a\"\n", "3:8", "nobody answers for a"),
         ("[[site]]\nlisten = \"ftp://127.0.0.1:0\"\nhost = \"a\"\nto = \"a:1\"", "1:1", "ftp://127.0.0.1:0"),
+        (
+            "[[site]]\nlisten = \"https://127.0.0.1:0\"\nto = \"a:1\"\n",
+            "1:1",
+            "write certificate = \"FILE\" and key = \"FILE\" in the table",
+        ),
+        (
+            "[[site]]\nlisten = \"https://127.0.0.1:0?certificate=/a&key=/b\"\nto = \"a:1\"\n",
+            "2:10",
+            "options are keys of the table, and stand behind no URL here: write certificate = \"/a\"",
+        ),
+        ("[[site]]\nlisten = \"http://127.0.0.1:0\"\n", "1:1", "write root = \"DIR\" to serve"),
         (&format!("{site}{site}"), "7:8", "\"a\" is named twice"),
         (
             &format!("{site}head-bytes = 4096\n{}head-bytes = 8192\n", site.replace("\"a\"", "\"b\"")),
@@ -264,6 +275,16 @@ fn what_is_wrong_with_a_table_is_told_with_its_place() {
         assert!(words.contains(&format!("f.toml:{place}: ")) && words.contains(said), "{text}: {words}");
         assert_eq!(done.status.code(), Some(2), "{text}: {words}");
     }
+}
+
+#[test]
+fn a_site_is_at_a_unix_socket_of_a_mode() {
+    let folder = Scratch::new();
+    let file = folder.path().join("f.toml");
+    let socket = folder.path().join("s");
+    fs::write(&file, format!("[[site]]\nlisten = \"unix:{}?mode=0600\"\nroot = \"/\"\n", socket.display())).unwrap();
+    let done = output(Command::new(PROGRAM).args(["serve", "--check", "--config", file.to_str().unwrap()]));
+    assert!(done.status.success(), "{done:?}");
 }
 
 /// An answer to a question for SRV records: one at this port of localhost, or that it is cut.

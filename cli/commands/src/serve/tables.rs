@@ -74,6 +74,7 @@ pub fn read(name: &str, value: &Spanned<DeValue<'_>>, place: &impl Fn(usize) -> 
         let (listen, keys) = read_keys((entry, part), &place(start), keys, place)?;
         for listen in listen {
             let table = Table { entry, part, at: place(start), keys: keys.clone() };
+            listen.check_place()?;
             table.check(&listen)?;
             let url = listen.value.unwrap_or_default();
             match found.iter_mut().find(|(_, joined)| joined.listen == url) {
@@ -151,6 +152,17 @@ impl Key {
             Some(value) => format!("{}={}", self.name, value.replace('%', "%25").replace('&', "%26")),
             None => self.name.clone(),
         }
+    }
+
+    /// Refuses options behind the URL of a place: they are keys of the table. The mode of a Unix socket is of its URL.
+    fn check_place(&self) -> Result<()> {
+        let url = self.value.as_deref().unwrap_or_default();
+        let has_mode = url.starts_with("unix:") || url.starts_with("unixgram:");
+        let words = url.split_once('?').map_or("", |(_, query)| query).split('&');
+        let Some(word) = words.filter(|word| !has_mode || !word.starts_with("mode=")).find(|word| !word.is_empty()) else {
+            return Ok(());
+        };
+        bail!("{}: {LISTEN}: options are keys of the table, and stand behind no URL here: write {}", self.at, key_of(word))
     }
 
     fn shown(&self) -> String {
@@ -259,7 +271,11 @@ impl Joined {
             Some(Error::Option { option, .. }) => named(option),
             _ => &table.at,
         };
-        Some(anyhow!("{at}: {whole:#}"))
+        let said = format!("{whole:#}");
+        Some(match whole.downcast_ref() {
+            Some(Error::Option { why, .. }) => anyhow!("{at}: {}", said.replace(why, &of_table(why))),
+            _ => anyhow!("{at}: {said}"),
+        })
     }
 
     /// What differs from before, each with its place: what is set now, and what is not any more.
@@ -302,5 +318,60 @@ fn text(listen: &str, tables: &[Table]) -> String {
         words.extend(table.keys.iter().filter(|key| *key != begins && !table.is_of_place(key)).map(Key::word));
     }
     let name = tables[0].entry.name();
-    if words.is_empty() { format!("{name}={listen}") } else { format!("{name}={listen}?{}", words.join("&")) }
+    let begins = if listen.contains('?') { '&' } else { '?' };
+    if words.is_empty() { format!("{name}={listen}") } else { format!("{name}={listen}{begins}{}", words.join("&")) }
+}
+
+/// An option behind a URL, as a key of a table.
+fn key_of(option: &str) -> String {
+    option.split_once('=').map_or_else(|| format!("{option} = true"), |(name, value)| format!("{name} = {value:?}"))
+}
+
+/// What is wrong with an option, with the remedy as it stands in a table: `?a=X&b=Y` becomes `a = "X" and b = "Y"`.
+fn of_table(why: &str) -> String {
+    let word = |word: &str| match word.strip_prefix('?').filter(|options| options.contains('=')) {
+        Some(options) => {
+            let (options, behind) = options.split_at(options.trim_end_matches([',', ';', ':']).len());
+            options.split('&').map(key_of).collect::<Vec<_>>().join(" and ") + behind
+        }
+        None => word.to_owned(),
+    };
+    let words: Vec<String> = why.split(' ').map(word).collect();
+    words.join(" ").replace(" behind the URL", " in the table")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remedies_are_told_as_keys() {
+        for (behind_a_url, in_a_table) in [
+            (
+                "it is missing: write ?certificate=FILE&key=FILE behind the URL",
+                "it is missing: write certificate = \"FILE\" and key = \"FILE\" in the table",
+            ),
+            ("write ?root=DIR, or ?listing", "write root = \"DIR\", or ?listing"),
+            ("is it? no=1", "is it? no=1"),
+        ] {
+            assert_eq!(of_table(behind_a_url), in_a_table);
+        }
+    }
+
+    #[test]
+    fn options_stand_in_no_url_of_a_place() {
+        let of = |url: &str| Key { name: LISTEN.to_owned(), value: Some(url.to_owned()), at: "f:1:1".to_owned() }.check_place();
+        for right in ["https://[::]:443", "unix:/run/x?mode=0660", "unix:@x"] {
+            assert!(of(right).is_ok(), "{right}");
+        }
+        for (wrong, key) in [
+            ("https://a:443?certificate=a.pem&key=b", "write certificate = \"a.pem\""),
+            ("http://a:1?listing", "write listing = true"),
+            ("http://a:1?mode=0660", "write mode = \"0660\""),
+            ("unix:/x?mode=0660&to=b:1", "write to = \"b:1\""),
+        ] {
+            let said = of(wrong).unwrap_err().to_string();
+            assert!(said.starts_with("f:1:1: listen: ") && said.ends_with(key), "{wrong}: {said}");
+        }
+    }
 }
