@@ -2,7 +2,7 @@
 //!
 //! They are connections of the same service, so that whoever brings a request and whoever is asked for its answer are told of each other by [`Cx::resume`] and [`Cx::connection`].
 
-use corelane::service::{Ending, Input, Output};
+use corelane::service::{ConnectionId, Ending, Input, Output};
 use corelane::{Cx, Next, Talk};
 
 /// A connection that was opened, and what is kept for it.
@@ -18,4 +18,11 @@ pub(crate) trait Outgoing<T: Talk>: 'static {
 
     /// It has ended; the last call.
     fn closed(&mut self, cx: &mut Cx<'_, T>, ending: Ending);
+}
+
+/// One of two that have changed their protocol together has ended: what is no end in order is none for the other either.
+pub(crate) fn end_other(cx: &mut Cx<'_, impl Talk>, ending: Ending, other: ConnectionId) {
+    if matches!(ending, Ending::Error | Ending::Aborted) {
+        cx.abort(other);
+    }
 }

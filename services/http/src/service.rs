@@ -6,10 +6,10 @@ use crate::counters::HttpCounter;
 use crate::desk::Desk;
 use crate::live::live;
 use crate::log::{AccessLog, Ended, Sent};
+use crate::outgoing::end_other;
 use crate::rules::{Book, Rules};
 use crate::session::{Active, Look, Session, Spare};
 use crate::settings::Settings;
-use crate::tunnel;
 use corelane::service::{
     Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, Owes, OwnCounter, Peer,
     Ticket,
@@ -287,7 +287,7 @@ impl<A: Application> StreamService for Http<A> {
                 }
                 self.tell_gone(cx, &mut running);
             }
-            Some(Active::Tunnel(to)) => tunnel::closed(cx, ending, to),
+            Some(Active::Tunnel(to)) => end_other(cx, ending, to),
             _ => {}
         }
         self.count_answers(cx);

@@ -3,7 +3,7 @@
 use crate::application::Application;
 use crate::service::{Call, Http};
 use crate::session::{Active, Look, Session};
-use corelane::service::{ConnectionId, Ending, Input, Output, Owes};
+use corelane::service::{ConnectionId, Input, Output, Owes};
 use corelane::{Cx, Next, Talk};
 
 impl<A: Application> Http<A> {
@@ -18,13 +18,6 @@ impl<A: Application> Http<A> {
         pass(call.cx, input, call.output, to);
         session.active = Some(self.spare.boxed(Active::Tunnel(to)));
         Look::Over(Next::Continue)
-    }
-}
-
-/// One of the two has ended: what is no end in order is none for the other either.
-pub(crate) fn closed(cx: &mut Cx<'_, impl Talk>, ending: Ending, other: ConnectionId) {
-    if matches!(ending, Ending::Error | Ending::Aborted) {
-        cx.abort(other);
     }
 }
 

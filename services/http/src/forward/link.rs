@@ -7,7 +7,7 @@ use super::hub::{Hub, HubRef};
 use super::up::{LIMITS, Stage};
 use super::way::{AnswerHead, Way};
 use crate::content::{ContentPart, next_part};
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Outgoing, end_other};
 use crate::tunnel;
 use corelane::service::{Chain, Ending, Input, Output, Owes, Reason};
 use corelane::{Cx, Next, Silent};
@@ -79,7 +79,7 @@ impl Outgoing<Silent> for Link {
     fn closed(&mut self, cx: &mut Cx<'_>, ending: Ending) {
         let mut hub = self.hub.borrow_mut();
         if let Stage::Tunnel(client) = hub.up(self.up).stage {
-            tunnel::closed(cx, ending, client);
+            end_other(cx, ending, client);
         }
         let is_stale = hub.up(self.up).is_stale();
         let is_opening = hub.up(self.up).is_opening();
