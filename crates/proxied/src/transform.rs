@@ -3,6 +3,7 @@
 use corelane::Address;
 use corelane::service::{Passage, Peer, Progress, Transform, TransformError, Unix};
 use corelane_wire::proxy::{Ends, Fault, Step, V2_BYTES_MAX, parse};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Takes a PROXY header, and hands over to the transform behind it, if there is one.
@@ -94,7 +95,8 @@ fn correct(peer: &mut Peer, ends: Ends<'_>) {
     match ends {
         Ends::OfSocket => {}
         Ends::Ip { source, destination } => {
-            (peer.address, peer.local) = (Address::Ip(source), Arc::new(Address::Ip(destination)))
+            let [source, destination] = unmapped([source, destination]);
+            (peer.address, peer.local) = (Address::Ip(source), Arc::new(Address::Ip(destination)));
         }
         Ends::Unix { source, destination } => {
             if let (Ok(source), Ok(destination)) = (unix(source), unix(destination)) {
@@ -102,6 +104,12 @@ fn correct(peer: &mut Peer, ends: Ends<'_>) {
             }
         }
     }
+}
+
+/// The ends without the form that IPv4 has at a socket for both (RFC 4291, section 2.5.5.2), as a proxy tells them that listens with one. Nobody else is called so here.
+fn unmapped(ends: [SocketAddr; 2]) -> [SocketAddr; 2] {
+    let canonical = ends.map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
+    if canonical.iter().all(SocketAddr::is_ipv4) { canonical } else { ends }
 }
 
 /// Refuses who is no proxy that is believed.

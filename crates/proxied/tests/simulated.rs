@@ -118,11 +118,16 @@ fn what_is_behind_the_header_is_handed_over() {
     let mut plain = rig(&world, ALL, patient(), false);
     assert_eq!(say(&mut plain, &[V1, b"hello\n"].concat()), "192.0.2.1:56324 192.0.2.2:443 hello\n");
     assert_eq!(say(&mut plain, &[V2, b"hello\n"].concat()), "[2001:db8::1]:1 [::1]:2 hello\n");
+    // As proxies call clients over IPv4 that listen with one socket for both.
+    let mapped = b"PROXY TCP6 ::ffff:192.0.2.1 ::ffff:192.0.2.2 7 8\r\nhello\n";
+    assert_eq!(say(&mut plain, mapped), "192.0.2.1:7 192.0.2.2:8 hello\n");
+    let half = b"PROXY TCP6 ::ffff:192.0.2.1 2001:db8::1 7 8\r\nhello\n";
+    assert_eq!(say(&mut plain, half), "[::ffff:192.0.2.1]:7 [2001:db8::1]:8 hello\n");
     assert!(
         say(&mut plain, &[LOCAL, b"hello\n"].concat()).starts_with(&client(0).ip().to_string()),
         "the proxy speaks for itself"
     );
-    assert_eq!((plain.count(C::Handshakes), plain.count(C::TransformRefusals)), (3, 0));
+    assert_eq!((plain.count(C::Handshakes), plain.count(C::TransformRefusals)), (5, 0));
     let world = World::new(1, Faults::none());
     let mut veiled = rig(&world, ALL, patient(), true);
     assert_eq!(say(&mut veiled, &[V2, b"hello\n"].concat()), "[2001:DB8::1]:1 [::1]:2 hello\n");
