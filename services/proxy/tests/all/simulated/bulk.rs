@@ -198,6 +198,26 @@ fn a_client_that_has_finished_and_leaves_holds_no_place_while_its_upstream_is_si
     rig.close(&mut Nobody);
 }
 
+/// What it has said before its end may be all that it wanted to say.
+#[test]
+fn what_a_client_has_said_before_its_end_waits_for_its_upstream_though_it_has_left() {
+    let world = World::new(1, Faults::none());
+    listen(&world, 1);
+    world.silence(upstream(1), true);
+    let mut rig = proxied(&world, &RigPlan::lanes(1), patient().connect_limit(20 * S), &list(1), Settings::new());
+    let client = rig.connect(0);
+    rig.wait(S);
+    assert_eq!(client.send(b"all of it"), 9);
+    client.finish();
+    rig.wait(S);
+    client.reset();
+    rig.wait(10 * S);
+    assert_eq!((rig.connections(), rig.named("clients_turned_away")), (2, 0));
+    rig.wait(10 * S);
+    assert_eq!((rig.connections(), rig.named("clients_turned_away")), (0, 1));
+    rig.close(&mut Nobody);
+}
+
 /// A server that answers without having read all that it was sent resets its connection, and its answer is whole.
 #[test]
 fn an_answer_that_has_come_is_passed_on_whatever_became_of_its_server() {
