@@ -1,4 +1,4 @@
-//! What a server is asked of whose instructions are counted, and what it needs beside it for that.
+//! The questions to a server whose instructions are counted, and the things that it needs beside it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -12,7 +12,7 @@ use crate::load;
 use crate::server::free_address;
 use crate::web::Folder;
 
-/// What one request asks for.
+/// The question of one request.
 #[derive(Clone, Copy)]
 pub enum Asks {
     /// An echo of so many bytes on a connection.
@@ -34,7 +34,7 @@ pub enum Asks {
 /// How long an answer may take: a program under callgrind is some fifty times slower.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the server that is counted needs: files, or a server behind it, which nobody counts.
+/// Things that the counted server needs: files, or a server behind it. Nobody counts those.
 pub enum Beside {
     Nothing,
     Files(Folder),
@@ -42,7 +42,7 @@ pub enum Beside {
 }
 
 impl Beside {
-    /// What a server needs that is asked for this; `program` is what serves behind it.
+    /// Prepares all that a server needs for this question; `program` serves behind it.
     ///
     /// # Errors
     /// When it does not start, or its files cannot be written.
@@ -61,7 +61,7 @@ impl Beside {
         }
     }
 
-    /// What is to be served at `address`.
+    /// The service that is to be at `address`.
     pub fn place(&self, asks: Asks, address: SocketAddr) -> String {
         match (self, asks) {
             (Self::Files(folder), _) => format!("http=http://{address}?root={}", folder.files().display()),

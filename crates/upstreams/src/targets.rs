@@ -217,6 +217,9 @@ fn target(text: &str) -> Result<Target, String> {
     Ok(Target { name: name.to_owned(), place, weight, tls, group: 0, priority: 0 })
 }
 
+/// The fault of port 0, which the system would choose for a listener.
+const PORT_IS_0: &str = "its port is 0: behind the colon stands a port from 1 to 65535";
+
 /// Refuses what was written as other programs have it: a URL, or a list without commas.
 fn refuse_misread(text: &str) -> Result<(), String> {
     let at = text.strip_prefix(TLS).unwrap_or(text);
@@ -260,7 +263,7 @@ fn place(name: &str) -> Result<Place, String> {
     if let Ok(address) = name.parse::<Address>() {
         return match address.inet() {
             Some(inet) if inet.port() != 0 => Ok(Place::At(address)),
-            Some(_) => Err("its port is 0: behind the colon stands a port from 1 to 65535".to_owned()),
+            Some(_) => Err(PORT_IS_0.to_owned()),
             None => Err("it is neither IPv4 nor IPv6: write HOST:PORT, [IPv6]:PORT or unix:PATH".to_owned()),
         };
     }
@@ -277,7 +280,7 @@ fn place(name: &str) -> Result<Place, String> {
     let number = port.parse().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()));
     let port = match number {
         _ if port.is_empty() => return Err("its port is missing: write HOST:PORT".to_owned()),
-        Some(0) => return Err("its port is 0: behind the colon stands a port from 1 to 65535".to_owned()),
+        Some(0) => return Err(PORT_IS_0.to_owned()),
         Some(port) => port,
         None => return Err("behind the colon stands a port from 1 to 65535".to_owned()),
     };

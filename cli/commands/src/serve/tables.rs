@@ -327,7 +327,7 @@ fn key_of(option: &str) -> String {
     option.split_once('=').map_or_else(|| format!("{option} = true"), |(name, value)| format!("{name} = {value:?}"))
 }
 
-/// What is wrong with an option, with the remedy as it stands in a table: `?a=X&b=Y` becomes `a = "X" and b = "Y"`.
+/// The fault of an option, with the remedy as it stands in a table: `?a=X&b=Y` becomes `a = "X" and b = "Y"`.
 fn of_table(why: &str) -> String {
     let word = |word: &str| match word.strip_prefix('?').filter(|options| options.contains('=')) {
         Some(options) => {

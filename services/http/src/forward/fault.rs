@@ -30,7 +30,7 @@ pub(super) enum Fault {
     Malformed,
     /// Its answer may be one, and passes a bound.
     Oversized,
-    /// It has not ended the head of its answer in time, or was silent for too long behind it.
+    /// It has not ended the head of its answer in time, or was silent for too long behind it; or it has taken nothing of the request for too long.
     Silent,
     /// The lane has as many connections as may be.
     Full,
